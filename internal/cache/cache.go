@@ -33,8 +33,11 @@ type entry[K comparable, V any] struct {
 	began uint64 // the count when it was begun
 }
 
+// Forever is the age of a cache whose values never get too old.
+const Forever = 0
+
 // New makes a cache whose values cost at most max together; a value that alone costs more is not kept. Without a cost
-// function each value costs 1. A value is kept no longer than age; 0 is for ever.
+// function each value costs 1. A value is kept no longer than age, Forever sets no end.
 func New[K comparable, V any](max int64, age time.Duration, cost func(V) int64) *Cache[K, V] {
 	if cost == nil {
 		cost = func(V) int64 { return 1 }
@@ -58,7 +61,7 @@ func (c *Cache[K, V]) get(key K) (value V, ok bool) {
 		return value, false
 	}
 	e := element.Value.(*entry[K, V])
-	if c.age > 0 && time.Since(e.added) >= c.age {
+	if c.age != Forever && time.Since(e.added) >= c.age {
 		c.removeElement(element)
 		return value, false
 	}

@@ -14,7 +14,7 @@ import (
 func TestDropsThoseUsedLongestAgo(t *testing.T) {
 	const most = 20
 	random := rand.New(rand.NewPCG(1, 2))
-	c := New[int, int64](most, 0, func(cost int64) int64 { return cost })
+	c := New[int, int64](most, Forever, func(cost int64) int64 { return cost })
 	var keys []int // the one used last at the end
 	costs := map[int]int64{}
 	remove := func(key int) {
@@ -90,7 +90,7 @@ func TestLoad(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := New[string, int](1, 0, nil)
+				c := New[string, int](1, Forever, nil)
 				var loads, right atomic.Int64
 				load := func(context.Context) (int, error) {
 					loads.Add(1)
@@ -122,7 +122,7 @@ func TestLoad(t *testing.T) {
 // TestLoadIsLeft: a caller need not wait for a load to its end, and a load that nobody waits for is told so.
 func TestLoadIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New[string, int](1, 0, nil)
+		c := New[string, int](1, Forever, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		ended := false
@@ -144,7 +144,7 @@ func TestLeftLoadComesLate(t *testing.T) {
 	for name, again := range map[string]bool{"asked once": false, "asked again": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := New[string, int](1, 0, nil)
+				c := New[string, int](1, Forever, nil)
 				after := func(wait time.Duration, value int) func(context.Context) (int, error) {
 					return func(context.Context) (int, error) { time.Sleep(wait); return value, nil }
 				}

@@ -50,13 +50,16 @@ type turn struct {
 	ended bool // end was called
 }
 
+// NoLimit, as a time, has work keep its slot until it ends, or wait for one until its context ends.
+const NoLimit = 0
+
 // New makes n slots. Work in them may last as long as nobody waits, otherwise until it has had its slot for the time
-// share; 0 means for ever.
+// share, or NoLimit.
 func New(n int, share time.Duration) *Slots {
 	return &Slots{free: n, share: share, served: make(map[string]uint64)}
 }
 
-// Take waits for a slot, at most for the time wait; 0 means until ctx ends. The caller's work uses the context that it
+// Take waits for a slot, at most for the time wait, or NoLimit. The caller's work uses the context that it
 // returns, which ends with ErrEnded as its cause when others have waited long enough, and calls done at its end. The
 // error is ErrBusy or ctx's cause.
 func (s *Slots) Take(ctx context.Context, key string, wait time.Duration) (working context.Context, done func(),

@@ -73,7 +73,7 @@ func (j *joined) Read(p []byte) (int, error) {
 	for len(j.sources) > 0 {
 		source := j.sources[0]
 		if j.body == nil {
-			body, err := j.store.Get(j.ctx, source.Key, j.from, -1)
+			body, err := j.store.Get(j.ctx, source.Key, j.from, ToEnd)
 			if err != nil {
 				return 0, err
 			}

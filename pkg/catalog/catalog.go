@@ -119,8 +119,8 @@ func New(opts Options) *Catalog {
 		opts: opts, table: newTable(), changed: make(map[layout.Session]bool),
 		failed: make(map[layout.Session]time.Time),
 		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
-		large: turns.New(1, 0), // 0: a read may keep its turn as long as it takes
-		endings: endings{slots: turns.New(outcomeReads, 0),
+		large: turns.New(1, turns.NoLimit),
+		endings: endings{slots: turns.New(outcomeReads, turns.NoLimit),
 			looked:  cache.New[lookedAt, struct{}](maxLooked, outcomeAge, nil),
 			reading: make(map[layout.Session]chan struct{})},
 		listingAll: make(chan struct{}, 1), listingRecent: make(chan struct{}, 1), first: make(chan struct{}),

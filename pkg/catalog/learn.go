@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/jsonstream"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -87,7 +88,7 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 	decode func(*jsonstream.Reader, *packs.Facts) error, into *packs.Facts) error {
 	key := from.key
 	if from.size > usualAnswer { // one at a time, because of the memory
-		_, done, err := c.large.Take(ctx, ref.Namespace, 0) // 0: waits until ctx ends
+		_, done, err := c.large.Take(ctx, ref.Namespace, turns.NoLimit)
 		if err != nil {
 			return err
 		}

@@ -136,7 +136,7 @@ func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
 
 // endingOf reads how a session ended when it is the namespace's turn; false if that is not known.
 func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
-	ctx, done, err := c.endings.slots.Take(context.Background(), e.Ref.Namespace, 0)
+	ctx, done, err := c.endings.slots.Take(context.Background(), e.Ref.Namespace, turns.NoLimit)
 	if err != nil {
 		return ending, false
 	}

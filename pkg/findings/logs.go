@@ -352,6 +352,7 @@ const maxEventLines = 20_000 // lines of event logs that one report reads
 // seconds.
 const aboutThen = 5e9
 
+// noNodeType matches what is said of a demand that no type of node can fulfil.
 var noNodeType = lazyregexp.New(`(?i)no available node types? can fulfill|cannot be scheduled|infeasible`)
 
 // readEvents reads what Ray's own event logs say about memory that ran out, lost nodes, and demands that no node type
@@ -378,8 +379,9 @@ func (b *builder) readEvents() {
 
 var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "events/event_AUTOSCALER.log"}
 
-// addEvent adds one event to the findings that it is about. at is its time (Unix ns), and log.text[from:to] is its line
-// in the event log.
+// addEvent takes one event of an event log into account. at is its time (Unix ns), and log.text[from:to] is its line.
+// Events of memory that ran out lead to findings, those of lost nodes are evidence for the findings of these, which
+// have been found before, and refused demands are collected for readRefusals. Others say nothing about a failure.
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")
 	message := event.String("message")
@@ -391,7 +393,7 @@ func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, t
 		b.addMemoryEvent(evidence, at, node)
 	case label == "RAY_NODE_REMOVED" && b.lostNodes[node] != nil:
 		b.lostNodes[node].addEvidence(evidence)
-	case noNodeType().MatchString(message):
+	case noNodeType().MatchString(message): // by the autoscaler or a raylet, under different labels
 		b.addRefusal(evidence, at, resourceText(resourcesIn(message)))
 	}
 }

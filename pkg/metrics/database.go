@@ -77,7 +77,9 @@ func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error),
 	return &Database{
 		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
 		listing: semaphore.NewWeighted(1),
-		blocks:  cache.New[hourKey](math.MaxInt64, 0, func(l loaded) int64 { return l.block.memoryBytes() }),
+		blocks: cache.New[hourKey](math.MaxInt64, cache.Forever, func(l loaded) int64 {
+			return l.block.memoryBytes()
+		}),
 	}
 }
 

@@ -19,7 +19,7 @@ const refresh = 15 * time.Second
 type Databases struct {
 	store    blob.Reader
 	root     string
-	maxBytes int64
+	maxBytes int64 // of one database, and of all but the one that was used last
 
 	mu   sync.Mutex
 	open []*cachedDatabase // the last used first
@@ -36,8 +36,8 @@ type cachedDatabase struct {
 	*Database
 }
 
-// NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes, in
-// addition to the one that was used last, which may take as much alone.
+// NewDatabases makes databases for the sessions under a root of a store. All of them together keep at most maxBytes:
+// the one that was used last up to half of it, and the others together as much.
 func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
 	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2}
 	if registerer != nil {

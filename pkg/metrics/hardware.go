@@ -29,8 +29,8 @@ type hardware struct {
 	machines machines
 }
 
-// listHardware lists a session's hours of hardware figures, each with the dashboard's answers that describe the
-// machines.
+// listHardware lists a session's hours of hardware figures (layout.Series). All of them share one list of the
+// dashboard's answers that describe the machines.
 func listHardware(ctx context.Context, store blob.Lister, root string, ref layout.Session) ([]Hour, error) {
 	hours, err := listKind(ctx, store, layout.SeriesPrefix(root, ref), layout.Series, root, ref)
 	if err != nil || len(hours) == 0 {

@@ -134,8 +134,7 @@ func (d *damagedNodes) Unwrap() error { return d.error }
 // A list that cannot be read to its end is a damagedNodes; what was read of it stays.
 func readNodes(ctx context.Context, store chunks.Store, key string, known map[rayid.Node]machine,
 	texts *allowance) error {
-	const toEnd = -1
-	object, err := store.Get(ctx, key, 0, toEnd)
+	object, err := store.Get(ctx, key, 0, blob.ToEnd)
 	if err != nil {
 		return fmt.Errorf("read the stored list of nodes: %w", err)
 	}

@@ -118,7 +118,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 	switch {
 	case err != nil:
 		return nil, err
-	case damage != nil && ctx.Err() != nil:
+	case damage != nil && ctx.Err() != nil: // reading was interrupted, which says nothing about the index
 		return nil, ctx.Err()
 	case damage != nil:
 		s.rejectIndex(from.Fingerprint, damage)

@@ -31,8 +31,8 @@ func (b *block) drop(n int) {
 }
 
 // countSeparators counts the bytes before the next event: white space, and an array's brackets and commas. KubeRay
-// appends arrays to arrays. The first of these bytes also decides about lines, if that is not known yet: a stream that
-// begins with an event has one on each line.
+// appends arrays to arrays. If the stream's form is not known yet, its first byte that is no white space decides: where
+// an event begins, each line has one (b.lines); a bracket or comma belongs to an array.
 func (b *block) countSeparators() int {
 	for i, ch := range b.data {
 		switch ch {
@@ -95,6 +95,9 @@ func indexEvent(data []byte) int {
 // skipToEvent skips, after damage, to the next place where an event may begin: the next line, or a text that is
 // certainly an event's beginning, see strict. If there is none, it returns false and keeps only the last bytes, which
 // may be the first ones of such a text.
+//
+// A line's beginning is enough after an event that was found damaged. In an array, whose lines begin anywhere, a
+// certain beginning before the next line counts first.
 func (b *block) skipToEvent() bool {
 	i := -1
 	if !b.strict {

@@ -27,7 +27,7 @@ type sourceHash struct {
 
 func newSourceHash() *sourceHash { return &sourceHash{hash: sha256.New()} }
 
-// add adds an object, b, whose key says that it is o. Objects must come in the order of their keys. Of a log only its
+// add adds a stored object, b; o is what its key says. Objects must come in the order of their keys. Of a log only its
 // name counts; objects from which no table is made do not count.
 func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	h.buf = h.buf[:0]
@@ -38,7 +38,8 @@ func (h *sourceHash) add(o layout.Object, b blob.Object) {
 	case layout.Index, layout.Series, layout.Metrics, layout.GrafanaDashboard:
 		return
 	case layout.Log:
-		if o.Offset > 0 || o.Stream == h.log { // a compressed first chunk and what it became may both be there
+		// Each log has one chunk at offset 0, or two: a compressed one and the one that it became when it was joined.
+		if o.Offset > 0 || o.Stream == h.log {
 			return
 		}
 		h.log = o.Stream

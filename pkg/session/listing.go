@@ -38,6 +38,7 @@ type listingVersion struct {
 	last    time.Time // when the newest object was written
 }
 
+// add counts an object.
 func (v *listingVersion) add(o blob.Object) {
 	v.objects++
 	v.bytes += o.Size

@@ -97,7 +97,8 @@ const defaultConcurrency = 16
 //
 // Damaged objects are skipped with a warning. An error of the store or of ctx ends the load.
 func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
-	return newSource(store, root, ref, opts).load(ctx, true)
+	const trustSettled = true
+	return newSource(store, root, ref, opts).load(ctx, trustSettled)
 }
 
 // load makes the session's tables from the index or the events. With trustSettled an index that was made after the
@@ -196,7 +197,8 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
 					s.logPanic(caught)
 					s.warn("%s was not read to its end: %v", caught.What, caught.Value)
-					results[i].consumed, r.buf = unreadable, nil
+					results[i].consumed = unreadable
+					r.buf = nil // as at the start: the panic may have come while it grew
 					continue
 				}
 				if err != nil {

@@ -61,7 +61,8 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 		return nil, err
 	}
 	out := s.newSession(found)
-	out.Set, out.Warnings, out.damage = from.Set, from.Warnings, min(max(0, from.Damage), len(from.Warnings))
+	out.Set, out.Warnings = from.Set, from.Warnings
+	out.damage = min(max(0, from.Damage), len(from.Warnings)) // the stored number may be any
 	out.Start, out.End = from.Start, from.End
 	out.boundTimes()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
@@ -94,8 +95,8 @@ func (s *source) refuseIndex(out *Session) {
 // made after the session settled is therefore trusted at first: only the folders besides those of events are listed.
 // Verify lists the rest later.
 
-// loadSettled makes a session of such an index, whose objects are stored. The session is nil if there is no index, if
-// it was made before the session settled or cannot be used, or if no end of the session is stored.
+// loadSettled makes a session of an index that was made after the session settled; stored are the index's objects. The
+// session is nil if there is no index, if it was made earlier or cannot be used, or if no end of the session is stored.
 func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Session, error) {
 	if len(stored) == 0 {
 		return nil, nil

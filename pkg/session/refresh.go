@@ -37,9 +37,11 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	switch {
 	case src.indexed && changed, src.isReplaced(grown):
 		// The new source continues from the index, or from a newer one, and lists the events again.
-		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, false)
+		const trustSettled = false
+		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, trustSettled)
 	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
-		// The tables stay; only the names of logs and snapshots, and the times in Life, are others.
+		// The tables stay; only the names of logs and snapshots, and the times in Life, are others. The tables of an
+		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 		next := *latest
 		next.setListing(found)
 		src.latest, src.version = &next, found.version
@@ -58,8 +60,6 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 
 // readGrown makes a session of the latest one and of what was stored since in the grown streams.
 func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.Stream) (*Session, error) {
-	// The tables of an ended session are rebuilt whatever changed, because clients cache its answers by its
-	// fingerprint.
 	tables, err := s.latest.Tasks.Builder()
 	if err != nil {
 		return nil, err

@@ -52,6 +52,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 	if r.buf == nil {
 		r.buf = make([]byte, blockBytes)
 	}
+	// A part of a stream may begin within an event, and its first whole event must be found with certainty.
 	b := block{data: r.buf[:0], lines: item.lines, formKnown: item.split, lost: item.split && item.from > 0,
 		strict: true}
 	for !b.last && !b.itemEnd {
@@ -76,7 +77,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 		}
 		out.consumed = in.Offset() - int64(len(b.data))
 		if isGap {
-			// The bytes after a gap do not continue the event before it.
+			// The bytes after a gap do not continue the event before it. Chunks of a stream of lines begin with a line.
 			b = block{data: r.buf[:0], lines: b.lines, formKnown: b.formKnown, lost: !b.lines}
 		}
 	}

@@ -52,8 +52,9 @@ type Session struct {
 }
 
 // boundTimes corrects Start and End where clocks of nodes were wrong by more than a day. An End more than a day after
-// the newest object was stored becomes that time. A Start more than a day before the one in the session's name becomes
-// the stored start of the session, or End if that is earlier or no start is stored.
+// the newest object was stored becomes that time, unless Start is later than that, too. A Start more than a day before
+// the one in the session's name becomes the stored start of the session, or End if that is earlier or no start is
+// stored.
 func (s *Session) boundTimes() {
 	stored := s.stored.UnixNano()
 	if s.Start < stored && s.End > s.stored.AddDate(0, 0, 1).UnixNano() {

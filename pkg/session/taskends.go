@@ -41,9 +41,9 @@ func (s *Session) jobAndWorkerEnds(ctx context.Context, t *stringtable.Table) (e
 	return tasktable.Ends{Jobs: jobs, Workers: workers}, nil
 }
 
-// newDeath returns a death at endMs, Unix milliseconds; if that is 0, at other, Unix nanoseconds.
-func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
-	d := tasktable.Death{Time: other - other%int64(time.Millisecond), Exit: exit, Detail: detail}
+// newDeath returns a death at endMs, Unix milliseconds; if that is 0, at the time of its event, Unix nanoseconds.
+func newDeath(endMs uint64, eventTime int64, exit, detail string) tasktable.Death {
+	d := tasktable.Death{Time: eventTime - eventTime%int64(time.Millisecond), Exit: exit, Detail: detail}
 	if endMs > 0 && endMs < math.MaxInt64/uint64(time.Millisecond) {
 		d.Time = int64(endMs) * int64(time.Millisecond)
 	}
@@ -55,7 +55,7 @@ func newDeath(endMs uint64, other int64, exit, detail string) tasktable.Death {
 func (s *Session) addSavedDeaths(ctx context.Context, t *stringtable.Table,
 	workers map[stringtable.ID]tasktable.Death) error {
 	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
-		last, err := s.Snapshots.Last(url, 0)
+		last, err := s.Snapshots.Last(url, tasktable.AtEnd)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,8 @@ func (s *Session) addSavedDeaths(ctx context.Context, t *stringtable.Table,
 			end, _ := w.Get("end_time_ms").(pyjson.Number)
 			ms, endErr := strconv.ParseUint(string(end), 10, 64)
 			if err == nil && endErr == nil && ms > 0 && w.Get("is_alive") == false {
-				workers[t.Intern(id[:])] = newDeath(ms, 0, w.String("exit_type"), w.String("exit_detail"))
+				const noEvent = 0
+				workers[t.Intern(id[:])] = newDeath(ms, noEvent, w.String("exit_type"), w.String("exit_detail"))
 			}
 		}
 	}

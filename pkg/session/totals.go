@@ -32,7 +32,7 @@ func (s *Session) Activity(slices int) (Activity, error) {
 	var states []tasktable.StateTime
 	for n := range s.Tasks.Len() {
 		began, ended := int64(0), s.End
-		states = s.Tasks.Row(n, 0).States(states[:0])
+		states = s.Tasks.Row(n, tasktable.AtEnd).States(states[:0])
 		for _, st := range states {
 			switch st.State {
 			case tasktable.StateRunning:

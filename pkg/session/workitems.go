@@ -29,7 +29,8 @@ const (
 	itemBytes = 8 << 20
 )
 
-// workItems divides what was not read yet of some streams into work items, the largest first.
+// workItems divides what was not read yet of some streams into work items, the largest first. A large stream of which
+// nothing was read is divided into items of itemBytes, so that several readers share it; any other is one item.
 func (s *source) workItems(ctx context.Context, streams []*chunks.Stream) ([]workItem, error) {
 	var items []workItem
 	for _, stream := range streams {

@@ -53,7 +53,7 @@ type Config struct {
 	// Probe is the prefix that is listed at the start, to check that the store answers. A program that may not list
 	// everything sets the part that it may list.
 	Probe string
-	// Unchecked opens a store without a request. Commands use it: their first request reports what is wrong.
+	// Unchecked opens a store without the listing of Probe. Commands use it: their first request reports what is wrong.
 	Unchecked bool
 
 	configPath string      // read by package settings

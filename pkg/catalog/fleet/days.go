@@ -217,7 +217,7 @@ type cachedDay struct {
 // rowsOfDays returns the cache of the rows of the days that were used last.
 func (f *Fleet) rowsOfDays() *cache.Cache[time.Time, cachedDay] {
 	f.once.Do(func() {
-		f.cache = cache.New[time.Time](maxCached, 0, func(d cachedDay) int64 { return d.bytes })
+		f.cache = cache.New[time.Time](maxCached, cache.Forever, func(d cachedDay) int64 { return d.bytes })
 	})
 	return f.cache
 }

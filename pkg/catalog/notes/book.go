@@ -60,7 +60,7 @@ type cachedNote struct {
 func NewBook(opts BookOptions) *Book {
 	opts.Interval = cmp.Or(opts.Interval, time.Minute)
 	opts.Max = cmp.Or(opts.Max, maxNotes)
-	return &Book{opts: opts, changes: turns.New(1, 0), notes: make(map[layout.Session]cachedNote)}
+	return &Book{opts: opts, changes: turns.New(1, turns.NoLimit), notes: make(map[layout.Session]cachedNote)}
 }
 
 // Start reads the notes in the background until Close.

@@ -135,7 +135,7 @@ func (s *Scraper) ScrapeOnce(ctx context.Context) {
 
 // scrapeOnce reads all endpoints of the node once and appends what changed to the spool.
 func (s *Scraper) scrapeOnce(ctx context.Context) error {
-	session, node, ports, err := s.findEndpoints(ctx)
+	session, node, ports, err := s.findPorts(ctx)
 	s.latest.setPorts(ports)
 	if err != nil || len(ports) == 0 {
 		return err
@@ -185,10 +185,10 @@ func partOf(lines []byte) []byte {
 	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
 }
 
-// findEndpoints returns the running session and the node, and the ports that serve their metrics. There are no ports,
-// and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet. Why not is
-// logged once.
-func (s *Scraper) findEndpoints(ctx context.Context) (session string, node rayid.Node, found []int, err error) {
+// findPorts returns the running session, this node's ID, and the ports that serve the node's metrics. There are no
+// ports, and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet: then the
+// reason, Allowed's error, is logged once.
+func (s *Scraper) findPorts(ctx context.Context) (session string, node rayid.Node, ports []int, err error) {
 	session, err = s.opts.Running()
 	if err != nil || session == "" {
 		return "", node, nil, err
@@ -200,7 +200,7 @@ func (s *Scraper) findEndpoints(ctx context.Context) (session string, node rayid
 		}
 	}
 	if node, err = s.opts.Node(ctx, session); err == nil {
-		found, err = metricsPorts(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
+		ports, err = metricsPorts(s.opts.Dir, session, node, s.opts.Head, s.opts.Host)
 	}
 	switch {
 	case errors.Is(err, errNoTargets):
@@ -208,7 +208,7 @@ func (s *Scraper) findEndpoints(ctx context.Context) (session string, node rayid
 	case err != nil:
 		return "", node, nil, fmt.Errorf("read metrics: %w", err)
 	}
-	return session, node, found, nil
+	return session, node, ports, nil
 }
 
 // errClockSetBack says that reads will be skipped.

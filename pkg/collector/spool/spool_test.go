@@ -264,7 +264,7 @@ func TestFullAndAgainNot(t *testing.T) {
 	says.ErrorIs(t, s.Append(t.Context(), []Lines{{"a", append(make([]byte, 3000), '\n')}}), ErrTooLarge, "ErrTooLarge")
 }
 
-// TestSlowStream: a stream that is not shipped does not hold on to what is shipped beside it.
+// TestSlowWhole: a stream that is not shipped does not hold on to what is shipped beside it.
 func TestSlowWhole(t *testing.T) {
 	opts := testOptions()
 	opts.MaxBytes, opts.segmentBytes = 200_000, 10_000

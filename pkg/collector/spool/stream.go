@@ -65,6 +65,7 @@ const (
 	maxTried = 1024
 )
 
+// storedOffset translates a local offset to the one in the store, and localOffset the other way.
 func (st *Stream) storedOffset(local int64) int64 {
 	return st.mapping.stored + local - st.mapping.local
 }
@@ -168,7 +169,8 @@ func (st *Stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 		return st.storedOffset(st.shipped), 0, time.Time{}
 	}
 	for i, sp := range st.spans {
-		if i > 0 && (sp.start != st.shipped+n || sp.n > limit-n) {
+		afterGap := sp.start != st.shipped+n
+		if i > 0 && (afterGap || sp.n > limit-n) {
 			break
 		}
 		n += sp.n

@@ -26,7 +26,7 @@ import (
 
 var ref = layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 
-// session is a stored session of a test.
+// storedSession is a stored session of a test.
 type storedSession struct {
 	tb    testing.TB
 	store *local.Store

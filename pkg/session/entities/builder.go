@@ -83,6 +83,7 @@ type Builder struct {
 	bytes       int64 // estimate of the memory of all rows
 }
 
+// MemoryBytes is an upper bound of the memory of all rows.
 func (t *Builder) MemoryBytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -131,13 +132,13 @@ func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
 		e = &entity[E]{}
 		(*t)[key] = e
 	}
-	*bytes += MemoryBytes(&row)
+	*bytes += MemoryBytes(&row) // with its transitions, which the entity gets in any case
 	before, more := *P(&e.row).transitions(), *P(&row).transitions()
 	*P(&row).transitions() = nil
 	if defined := u.Defines && e.isNewer(u); defined || !known {
 		e.row = row // what the row had before stays in bytes, an upper bound
 	} else {
-		*bytes -= MemoryBytes(&row)
+		*bytes -= MemoryBytes(&row) // the rest of row is dropped
 	}
 	*P(&e.row).transitions() = before
 	addTransitions[E, T, P](bytes, e, more)

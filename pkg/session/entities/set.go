@@ -18,6 +18,8 @@ type Set struct {
 	PlatformEvents  []PlatformEvent
 }
 
+// find looks up a row in rows that are sorted; compare compares a row with the one that is wanted. nil: it is not
+// there.
 func find[E any](rows []E, compare func(*E) int) *E {
 	i, found := slices.BinarySearchFunc(rows, struct{}{}, func(row E, _ struct{}) int { return compare(&row) })
 	if !found {

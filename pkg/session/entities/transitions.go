@@ -113,8 +113,8 @@ func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	all := P(&e.row).transitions()
 	before := MemoryBytes(&e.row)
 	*all = slices.Clone(*all)
-	end := P(&e.row).end()
-	slices.SortStableFunc(*all, func(a, b T) int { return compareTransitions(a.key(), b.key(), end) })
+	endState := P(&e.row).end()
+	slices.SortStableFunc(*all, func(a, b T) int { return compareTransitions(a.key(), b.key(), endState) })
 	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.key() == b.key() }))
 	*bytes -= before - MemoryBytes(&e.row)
 }

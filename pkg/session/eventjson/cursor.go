@@ -2,6 +2,7 @@ package eventjson
 
 import (
 	"bytes"
+	"math"
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
@@ -208,7 +209,7 @@ func (c *cursor) integer() int64 {
 	}
 	var n uint64
 	for _, ch := range s {
-		if ch < '0' || ch > '9' || n > (1<<63-1-9)/10 {
+		if ch < '0' || ch > '9' || n > (math.MaxInt64-9)/10 { // no digit, or n*10+9 would be beyond int64
 			return wholeFloat(s, neg)
 		}
 		n = n*10 + uint64(ch-'0')

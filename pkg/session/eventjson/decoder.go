@@ -57,6 +57,7 @@ type Counts struct {
 	BadTimes int64 // invalid timestamps, not events
 }
 
+// Add adds the counts of another decoder.
 func (c *Counts) Add(d Counts) {
 	c.Events += d.Events
 	c.Foreign += d.Foreign
@@ -96,6 +97,7 @@ type textCache struct {
 const (
 	maxTextCache      = 1 << 13 // strings
 	maxTextCacheBytes = 1 << 20
+	maxCachedText     = 4096 // bytes of one string
 )
 
 // get returns the ID of a string; ok is false if it is not cached.
@@ -107,7 +109,7 @@ func (c *textCache) get(raw []byte) (id stringtable.ID, ok bool) {
 // put adds a string and returns its ID. When there are too many strings, it first removes all of them: sessions whose
 // strings hardly repeat gain nothing from a cache. A long string is not added.
 func (c *textCache) put(raw []byte, id stringtable.ID) stringtable.ID {
-	if len(raw) > 4096 {
+	if len(raw) > maxCachedText {
 		return id
 	}
 	switch {
@@ -161,7 +163,7 @@ type header struct{ at, session, id, severity []byte }
 func (d *Decoder) read(c *cursor) {
 	subject := noSubject
 	var head header
-	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes // which reading a time changes
+	first, last, badTimes := d.First, d.Last, d.Counts.BadTimes // reading a time changes these three
 	c.object()
 	for c.next() {
 		if c.peek() == '{' {
@@ -196,8 +198,9 @@ func (d *Decoder) read(c *cursor) {
 	d.merge(subject, head)
 }
 
-// readBody reads the object at c, a field of a RayEvent, into d. If its key is none of an event that this version
-// knows, it is skipped, and the result is subject: what the fields before it were about.
+// readBody reads the object at c, a field of a RayEvent whose key says the type of the event, into d: a task's into
+// d.update, any other into d.scratch. It returns what the event is about. An object with another key is skipped, and
+// the result is subject: what the fields before it were about.
 func (d *Decoder) readBody(c *cursor, subject subjectKind) subjectKind {
 	switch string(c.key) {
 	case "taskDefinitionEvent", "task_definition_event":

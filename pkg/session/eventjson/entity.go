@@ -90,8 +90,9 @@ type field struct {
 	element *message // of a list's elements
 }
 
-// newMessage returns the message that a struct's tags of one key describe: `definition:"path.to.field,form"` says from
-// which field of the message the struct's field is read. A path with several names leads through messages within it.
+// newMessage returns the message that a struct's tags of one key describe. With the key "definition", the tag
+// `definition:"path.to.field,form"` says from which field of the message the struct's field is read. A path with
+// several names leads through messages within it. form is for readValue.
 func newMessage(typ reflect.Type, key string) *message {
 	all := &message{}
 	for i := range typ.NumField() {
@@ -125,7 +126,7 @@ func putInMap[K comparable, V any](m *map[K]V, key K, value V) {
 }
 
 // readMessage fills the struct into from the message at c. Fields that the struct does not have are skipped. A field of
-// the readMessage that several fields of the struct come from is read for each of them.
+// the message that several fields of the struct come from is read for each of them.
 func (d *Decoder) readMessage(c *cursor, m *message, into reflect.Value) {
 	for c.object(); c.next(); {
 		name := fieldName(string(c.key))
@@ -136,8 +137,10 @@ func (d *Decoder) readMessage(c *cursor, m *message, into reflect.Value) {
 		fields := m.fields[name]
 		if len(fields) == 0 {
 			c.skip()
+			continue
 		}
-		for start, i := c.i, 0; i < len(fields); i++ {
+		start := c.i
+		for i := range fields {
 			c.i = start
 			d.readValue(c, &fields[i], into.Field(fields[i].index))
 		}
@@ -145,7 +148,8 @@ func (d *Decoder) readMessage(c *cursor, m *message, into reflect.Value) {
 }
 
 // readValue reads the value at c into a field of a struct, by the field's type and, where that does not say all, by its
-// form. A value of another type than expected reads as absent.
+// form: a string may be the name of an "enum", a bool say that a message is "present", an integer be a "time" (a
+// timestamp) or one in "nanos", bytes the ID of a "parent". A value of another type than expected reads as absent.
 func (d *Decoder) readValue(c *cursor, f *field, into reflect.Value) {
 	switch p := into.Addr().Interface().(type) {
 	case *string:

@@ -8,7 +8,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// wholeFloat reads a whole number that is spelled with a point or an exponent, cut to int64; 0 if it is none.
+// wholeFloat reads a number that is spelled with a point or an exponent, or is beyond int64; the result is the nearest
+// int64 towards 0, and 0 if s is no number. neg says that a minus stood before s.
 func wholeFloat(s []byte, neg bool) int64 {
 	f, err := strconv.ParseFloat(string(s), 64)
 	if err != nil || math.IsNaN(f) {

@@ -145,9 +145,9 @@ func camelCase(v any) any {
 
 func sameName(name string) string { return name }
 
-// object is a value if it is an object that is not empty. Ray's own dashboard answers with an error if a profile
-// event's extra data is none; here it is left out.
-func object(v any) any {
+// nonemptyObject returns a value as Python would write it if it is an object that is not empty, otherwise nil. Ray's
+// own dashboard answers with an error if a profile event's extra data is no object; here it is left out.
+func nonemptyObject(v any) any {
 	if o, ok := v.(*pyjson.Object); ok && o.Len() > 0 {
 		return asPython(o, sameName)
 	}
@@ -170,7 +170,7 @@ func (d *Decoder) extraData(raw []byte) stringtable.ID {
 		return id
 	}
 	key := bytes.Clone(d.build)
-	d.build = appendRestated(d.build[:0], d.unquote(raw), object)
+	d.build = appendRestated(d.build[:0], d.unquote(raw), nonemptyObject)
 	d.build = bytes.ReplaceAll(d.build, own[:], []byte{OwnIDMark})
 	return d.extras.put(key, d.strings.Intern(d.build))
 }

@@ -13,9 +13,9 @@ func nodeBytes(id *rayid.Node) []byte            { return id[:] }
 func workerBytes(id *rayid.Worker) []byte        { return id[:] }
 func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
 
-// endTask completes the reading of a task's event. Without a task or job ID the event is damaged (task_event_storage.py
-// skips it, too).
-func (d *Decoder) endTask(raw []byte, attempt int64) subjectKind {
+// setAttempt sets which attempt of which task d.update is about. Without a task's ID, or with Ray's nil, the result is
+// unidentified: such an event is damaged (task_event_storage.py skips it, too).
+func (d *Decoder) setAttempt(raw []byte, attempt int64) subjectKind {
 	id := idOf[rayid.Task](raw)
 	if id == (rayid.Task{}) || id == nilTask {
 		return unidentified
@@ -84,8 +84,9 @@ func (d *Decoder) readDefinition(c *cursor, kind stringtable.ID) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	subject := d.endTask(id, attempt)
+	subject := d.setAttempt(id, attempt)
 	d.update.Actor = internID(d, actor, actorBytes)
+	// A creation task's ID has its actor's in it.
 	if d.update.Actor == 0 && subject == ofTask && def.Kind == d.internText(creationTask) {
 		creates := d.update.ID.Actor()
 		d.update.Actor = d.strings.Intern(creates[:])
@@ -225,7 +226,7 @@ func (d *Decoder) taskLifecycle(c *cursor) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	return d.endTask(id, attempt)
+	return d.setAttempt(id, attempt)
 }
 
 // taskTransition reads one change of a task's state and adds it to d.update. A state or time that is missing or invalid
@@ -364,7 +365,7 @@ func (d *Decoder) taskProfile(c *cursor) subjectKind {
 			u.Job = idOf[rayid.Job](c.rawString())
 		case "profileEvents", "profile_events":
 			// Extra data may contain the task's ID, so the events are read after it.
-			by, unread = d.profileEvents(c, d.endTask(id, 0) == ofTask)
+			by, unread = d.profileEvents(c, d.setAttempt(id, 0) == ofTask)
 		default:
 			c.skip()
 		}
@@ -372,7 +373,7 @@ func (d *Decoder) taskProfile(c *cursor) subjectKind {
 	if c.bad {
 		return unidentified
 	}
-	subject := d.endTask(id, attempt)
+	subject := d.setAttempt(id, attempt)
 	// Ray's nil task ID, all 0xff, is given and yet names no task.
 	if given := idOf[rayid.Task](id); subject == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
 		return ofNobody
@@ -416,13 +417,15 @@ func (d *Decoder) profileEvents(c *cursor, readList bool) (by Profiler, unread [
 	return by, unread
 }
 
+// profileList reads a list of profile events into d.update.
 func (d *Decoder) profileList(c *cursor) {
 	for c.list(); c.more(); {
 		d.profileEvent(c)
 	}
 }
 
-// profileEvent reads one profile event of a task and adds it to d.update. Its times are Unix nanoseconds.
+// profileEvent reads one profile event of a task, such as "task:execute", and adds it to d.update. Its times are Unix
+// nanoseconds.
 func (d *Decoder) profileEvent(c *cursor) {
 	var e ProfileEvent
 	c.object()

@@ -92,8 +92,8 @@ func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	return &Background{
 		writer: writer, writes: writes, growth: growthBytes,
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
-		queues: make(map[string][]job), indexes: remember[attempt](), metrics: remember[attempt](),
-		kept: remember[attempt](),
+		queues: make(map[string][]job), indexes: newRemembered[attempt](), metrics: newRemembered[attempt](),
+		kept: newRemembered[attempt](),
 	}
 }
 
@@ -112,8 +112,7 @@ func (b *Background) Close() {
 // refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
 	settle := mayMarkSettled(s)
-	// An index that could not be used would be tried again by each server that starts.
-	write := b.lacksIndex(s) && (ended || b.hasGrown(s))
+	write := b.lacksIndex(s) && (ended || b.hasGrown(s)) // never both: s was loaded from an index, or it was not
 	series := ended && b.lacksMetrics(s)
 	keep := ended && !b.hasKept(s)
 	if !settle && !write && !series && !keep {
@@ -143,7 +142,7 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 // Finish waits for the turn of an ended session's namespace, then writes the session's indexes, if it lacks them, and
 // keeps its findings. The error is that of keeping the findings: the caller wants them, an index only saves time.
 func (b *Background) Finish(ctx context.Context, s *session.Session) error {
-	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, 0)
+	ctx, done, err := b.slots.Take(ctx, s.Ref.Namespace, turns.NoLimit)
 	if err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ type job struct {
 func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	queue, working := b.queues[ref.Namespace]
+	queue, busy := b.queues[ref.Namespace] // busy: a goroutine does the namespace's jobs
 	i := slices.IndexFunc(queue, func(j job) bool { return j.ref == ref })
 	switch {
 	case b.ctx.Err() != nil:
@@ -193,7 +192,7 @@ func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 	case len(queue) < maxQueue:
 		b.queues[ref.Namespace] = append(queue, job{ref, do})
 	}
-	if !working {
+	if !busy {
 		b.done.Go(func() {
 			for b.doTurn(ref.Namespace) {
 			}
@@ -203,7 +202,7 @@ func (b *Background) enqueue(ref layout.Session, do func(context.Context)) {
 
 // doTurn waits for a namespace's turn and does its next job; false if there was none, or after Close.
 func (b *Background) doTurn(namespace string) bool {
-	working, done, err := b.slots.Take(b.ctx, namespace, 0)
+	turnCtx, done, err := b.slots.Take(b.ctx, namespace, turns.NoLimit)
 	if err != nil {
 		return false
 	}
@@ -217,7 +216,7 @@ func (b *Background) doTurn(namespace string) bool {
 	}
 	b.queues[namespace] = queue[1:]
 	b.mu.Unlock()
-	ctx, cancel := context.WithTimeoutCause(working, maxTime, errTime)
+	ctx, cancel := context.WithTimeoutCause(turnCtx, maxTime, errTime)
 	defer cancel()
 	queue[0].do(ctx)
 	return true
@@ -242,9 +241,11 @@ func (b *Background) keepFindings(ctx context.Context, s *session.Session) error
 	if err != nil && ctx.Err() == nil {
 		b.writer.Log.WithError(err).WithField("session", s.Ref.String()).Debug("cannot keep a session's findings")
 	}
-	if _, panicked := errors.AsType[*guard.Panic](err); err == nil {
+	_, panicked := errors.AsType[*guard.Panic](err)
+	switch {
+	case err == nil:
 		b.kept.Put(s.Ref, attempt{state: stateOf(s)})
-	} else if panicked || blob.IsDenied(err) {
+	case panicked || blob.IsDenied(err):
 		b.kept.Put(s.Ref, failedAttempt(stateOf(s), err))
 	}
 	return err
@@ -268,7 +269,7 @@ func (b *Background) hasGrown(s *session.Session) bool {
 func (b *Background) writeIndex(ctx context.Context, s *session.Session) {
 	began := time.Now()
 	log := b.writer.Log.WithField("session", s.Ref.String())
-	err := b.writer.Write(ctx, s, nil)
+	err := b.writer.Write(ctx, s, nil) // nobody asks for its progress
 	switch {
 	case err == nil:
 		b.writer.Accept(s.Ref)
@@ -278,7 +279,7 @@ func (b *Background) writeIndex(ctx context.Context, s *session.Session) {
 	case errors.Is(context.Cause(ctx), turns.ErrEnded):
 		log.WithError(context.Cause(ctx)).Info(
 			"did not finish a session's index; it is begun again when the session is next loaded")
-	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime):
+	case ctx.Err() == nil || errors.Is(context.Cause(ctx), errTime): // otherwise the server or its caller stops
 		b.indexes.Put(s.Ref, failedAttempt(s.Fingerprint(), cmp.Or(context.Cause(ctx), err)))
 		b.writes.WithLabelValues("error").Inc()
 		log.WithError(err).Warn("cannot index a session; its events are replayed each time it is loaded")
@@ -287,7 +288,8 @@ func (b *Background) writeIndex(ctx context.Context, s *session.Session) {
 
 // writeMetrics indexes the metrics of a session, and remembers whether that worked, unless the server stops.
 func (b *Background) writeMetrics(ctx context.Context, s *session.Session) {
-	err := b.writer.WriteMetrics(ctx, s.Ref, false) // unless they are written
+	const force = false
+	err := b.writer.WriteMetrics(ctx, s.Ref, force)
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		b.metrics.Put(s.Ref, attempt{state: stateOf(s)})
@@ -302,4 +304,6 @@ const maxRemembered = 10_000
 // remembered holds something of at most maxRemembered sessions. The work on one that is forgotten is done once more.
 type remembered[V any] = *cache.Cache[layout.Session, V]
 
-func remember[V any]() remembered[V] { return cache.New[layout.Session, V](maxRemembered, 0, nil) }
+func newRemembered[V any]() remembered[V] {
+	return cache.New[layout.Session, V](maxRemembered, cache.Forever, nil)
+}

@@ -46,6 +46,7 @@ func (b *builder) create(table string) (*os.File, error) {
 
 // build writes all tables but meta to temporary files. shown are the jobs that the dashboard shows.
 func (b *builder) build(ctx context.Context, shown []Job) error {
+	// The table meta has the warnings as JSON. If it cannot be written, nothing else needs to be.
 	if _, err := losslessJSON(b.tables.Warnings); err != nil {
 		return err
 	}
@@ -65,6 +66,7 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 		}
 		files = append(files, f)
 	}
+	rows, tasks, taskEvents, profile := files[0], files[1], files[2], files[3]
 	var g errgroup.Group
 	progress := func(rows int) {
 		if ctx.Err() == nil {
@@ -74,7 +76,7 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 	g.Go(func() error {
 		return guard.CatchPanic("rows for the server",
 			func() (err error) {
-				b.groupBytes, err = writeRows(&cancellable{ctx, files[0]}, b.tables, b.generation, progress)
+				b.groupBytes, err = writeRows(&cancellable{ctx, rows}, b.tables, b.generation, progress)
 				return err
 			})
 	})
@@ -83,8 +85,8 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 			// Rows that are not in memory are read in their own order; any other order would read each group many
 			// times.
 			byJob := b.session.Tasks.InMemory()
-			w := newTaskWriter(b.owner, b.generation, byJob, &cancellable{ctx, files[1]}, &cancellable{ctx, files[2]},
-				&cancellable{ctx, files[3]})
+			w := newTaskWriter(b.owner, b.generation, byJob, &cancellable{ctx, tasks}, &cancellable{ctx, taskEvents},
+				&cancellable{ctx, profile})
 			return w.write(b.session.Tasks, progress)
 		})
 	})
@@ -97,6 +99,7 @@ type cancellable struct {
 	w   io.Writer
 }
 
+// Write passes p on until the context ends.
 func (c *cancellable) Write(p []byte) (int, error) {
 	if err := c.ctx.Err(); err != nil {
 		return 0, err
@@ -119,7 +122,7 @@ func (b *builder) smallTables(shown []Job) error {
 	if err != nil {
 		return err
 	}
-	return inTurn(
+	return untilError(
 		func() error { return writeTable(b, textsTable, rows) },
 		func() error { return writeTable(b, definitionsTable, []document{{definitions}, {profilers}}) },
 		func() error {
@@ -137,6 +140,7 @@ func (b *builder) smallTables(shown []Job) error {
 	)
 }
 
+// writeEntities writes entities as a table of the index; row makes the columns that people read.
 func writeEntities[E, R any](b *builder, table string, all []E, row func(entity, *E) R) error {
 	rows, err := entityRows(b.owner, all, row)
 	if err != nil {

@@ -57,6 +57,7 @@ func (c *Cache) openOnce() (_ *local.Store, err error) {
 	return c.store, nil
 }
 
+// put stores an object of an index in the folder, which it makes if there is none.
 func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 	store, err := c.openStore()
 	if err != nil {
@@ -91,7 +92,7 @@ func (c *Cache) trim(ctx context.Context, root string) error {
 	type cached struct {
 		keys  []string // meta first, so that a partly deleted index is not used
 		bytes int64
-		last  time.Time
+		last  time.Time // when its last object was written
 	}
 	var total int64
 	bySession := make(map[string]*cached)
@@ -100,20 +101,20 @@ func (c *Cache) trim(ctx context.Context, root string) error {
 			return err
 		}
 		session, table := splitKey(o.Key)
-		c := bySession[session]
-		if c == nil {
-			c = &cached{}
-			bySession[session] = c
+		index := bySession[session]
+		if index == nil {
+			index = &cached{}
+			bySession[session] = index
 		}
 		if table == metaTable {
-			c.keys = slices.Insert(c.keys, 0, o.Key)
+			index.keys = slices.Insert(index.keys, 0, o.Key)
 		} else {
-			c.keys = append(c.keys, o.Key)
+			index.keys = append(index.keys, o.Key)
 		}
-		c.bytes += o.Size
+		index.bytes += o.Size
 		total += o.Size
-		if o.ModTime.After(c.last) {
-			c.last = o.ModTime
+		if o.ModTime.After(index.last) {
+			index.last = o.ModTime
 		}
 	}
 	all := slices.Collect(maps.Values(bySession))

@@ -156,7 +156,7 @@ func losslessJSON[T any](v T) (string, error) {
 
 func micros(ns int64) int64 { return ns / 1000 }
 
-// newActorRow returns an actor with its last process and state.
+// newActorRow returns an actor with its last process and state. Its start is its first change of state.
 func newActorRow(e entity, a *entities.Actor) actorRow {
 	r := actorRow{entity: e, ActorID: a.ID.String(), JobID: rayid.Hex(a.Job), Name: a.Name, ClassName: a.Class}
 	for i, t := range a.Transitions {
@@ -174,6 +174,7 @@ func newActorRow(e entity, a *entities.Actor) actorRow {
 	return r
 }
 
+// newNodeRow returns a node with its last state.
 func newNodeRow(e entity, n *entities.Node) nodeRow {
 	r := nodeRow{entity: e, NodeID: n.ID.String(), IP: n.IP, Hostname: n.Hostname, StartTime: micros(n.Start)}
 	for _, t := range n.Transitions {
@@ -185,7 +186,7 @@ func newNodeRow(e entity, n *entities.Node) nodeRow {
 	return r
 }
 
-// newJobRow returns a job with its last state.
+// newJobRow returns a job with its last state: transitions are in the order of time.
 func newJobRow(e entity, j *entities.Job) jobRow {
 	r := jobRow{
 		entity: e, JobID: j.ID.String(), SubmissionID: j.Submission(), Entrypoint: j.Entrypoint,
@@ -247,6 +248,7 @@ func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
 	return r
 }
 
+// newPlatformRow returns an event of the platform.
 func newPlatformRow(e entity, p *entities.PlatformEvent) platformRow {
 	return platformRow{
 		entity: e, EventID: p.ID, Time: micros(p.Time), Severity: p.Severity, ObjectKind: p.ObjectKind,

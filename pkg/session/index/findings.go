@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
@@ -15,7 +16,7 @@ import (
 // Why a session ended as it did is kept beside its tables. Unlike these it says itself which stored objects it was made
 // of, so it needs no index, and a session too small for one has it all the same.
 
-// KeptFindings opens what is kept of a session's findings: at most n bytes of it, n < 0 for all. The error is
+// KeptFindings opens what is kept of a session's findings: at most n bytes of it, all with blob.ToEnd. The error is
 // os.ErrNotExist if nothing is kept.
 func (o *Opener) KeptFindings(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
 	key := layout.FindingsKey(o.Root, ref)
@@ -50,9 +51,9 @@ func (w *Writer) PutFindings(ctx context.Context, ref layout.Session, kept []byt
 // keepFindings stores a session's findings, unless those stored are up to date; force stores them anyway. Nothing is
 // stored, without an error, if the session has none to store.
 func (w *Writer) keepFindings(ctx context.Context, s *session.Session, force bool) error {
-	var kept io.Reader
+	var kept io.Reader // what is stored already; nil if that does not count
 	if !force {
-		body, err := w.KeptFindings(ctx, s.Ref, -1)
+		body, err := w.KeptFindings(ctx, s.Ref, blob.ToEnd)
 		switch {
 		case err == nil:
 			defer func() { _ = body.Close() }()
@@ -61,7 +62,7 @@ func (w *Writer) keepFindings(ctx context.Context, s *session.Session, force boo
 			return err
 		}
 	}
-	if !s.Listed() { // when its last object was stored is known of all objects only
+	if !s.Listed() { // only a listing of all objects says when the last one was stored, which findings are kept with
 		var err error
 		if s, err = s.Refresh(ctx); err != nil {
 			return err
@@ -71,7 +72,7 @@ func (w *Writer) keepFindings(ctx context.Context, s *session.Session, force boo
 	if body == nil || err != nil {
 		return err
 	}
-	if err := s.Tasks.Err(); err != nil {
+	if err := s.Tasks.Err(); err != nil { // rows could not be read: findings may be missing
 		return err
 	}
 	return w.PutFindings(ctx, s.Ref, body)

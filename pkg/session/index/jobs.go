@@ -30,7 +30,7 @@ func showJobs(rows []jobRow, shown []Job) {
 
 // addSubmissions appends to rows the submissions that the dashboard shows and that are in no event.
 func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow {
-	known := map[string]bool{"": true}
+	known := map[string]bool{"": true} // a driver without a submission is none
 	for i := range rows {
 		known[rows[i].SubmissionID] = true
 	}

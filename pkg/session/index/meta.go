@@ -102,7 +102,8 @@ func readMetadata(ctx context.Context, o tablefile.Source) (*tablefile.Table, *m
 	if !ok {
 		return nil, nil, fmt.Errorf("%s has no metadata of an index", o.Key)
 	}
-	if err := t.Take(jsonMemory([]byte(text), 0)); err != nil {
+	const noStructs = 0 // the metadata has no lists of structs
+	if err := t.Take(jsonMemory([]byte(text), noStructs)); err != nil {
 		return nil, nil, err
 	}
 	m := &metadata{}
@@ -115,6 +116,7 @@ func readMetadata(ctx context.Context, o tablefile.Source) (*tablefile.Table, *m
 	return t, m, nil
 }
 
+// newMetadata returns the metadata of an index of tables. Sizes of its tables are added when these are stored.
 func newMetadata(t *session.Tables, fingerprint, generation string, groupBytes int64) *metadata {
 	return &metadata{
 		Version: formatVersion, Fingerprint: fingerprint, Generation: generation, Tables: make(map[string]int64),

@@ -28,7 +28,7 @@ type Opener struct {
 
 // rejections are the indexes that must not be used. Openers have no constructor.
 func (o *Opener) rejections() remembered[rejection] {
-	o.once.Do(func() { o.rejected = remember[rejection]() })
+	o.once.Do(func() { o.rejected = newRemembered[rejection]() })
 	return o.rejected
 }
 

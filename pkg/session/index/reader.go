@@ -98,7 +98,7 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 	}
 	switch reason := r.opener.isRejected(r.ref, m.Fingerprint); {
 	case errors.Is(reason, tasktable.ErrOutdated):
-		if fingerprint == "" { // otherwise the listing says whether it is up to date, or can be added to
+		if fingerprint == "" { // the session is listed next, and its fingerprint decides
 			return nil, errStale
 		}
 	case reason != nil:
@@ -170,7 +170,8 @@ func (r *reader) readTables() *session.Tables {
 func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
 	r.goReadDocuments(checkpointTable, 1, func(texts [][]byte) error {
 		out.Checkpoint = texts[0]
-		return r.memory.take(jsonMemory(out.Checkpoint, 80))
+		const largest = 80 // bytes of the largest struct that a checkpoint has a list of
+		return r.memory.take(jsonMemory(out.Checkpoint, largest))
 	})
 	r.goRead(metaTable, func(tablefile.Source) error {
 		sources, err := readSources(r.ctx, meta)
@@ -181,13 +182,14 @@ func (r *reader) readCheckpoint(meta *tablefile.Table, out *session.Tables) {
 	})
 }
 
-// goRead reads a table in a goroutine of the group.
+// goRead calls read in a goroutine of the group with where a table is. A panic becomes an error.
 func (r *reader) goRead(name string, read func(tablefile.Source) error) {
 	o := r.table(name, r.metadata.Tables[name])
 	r.group.Go(func() error { return guard.CatchPanic(o.Key, func() error { return read(o) }) })
 }
 
-// goReadAll is goRead for a table that is read into memory completely. An error of read is one of the table.
+// goReadAll reads a whole table into memory in a goroutine of the group, and calls read with it. An error of read is
+// one of the table.
 func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 	r.goRead(name, func(o tablefile.Source) error {
 		t, err := o.Open(r.ctx)
@@ -204,7 +206,8 @@ func (r *reader) goReadAll(name string, read func(*tablefile.Table) error) {
 	})
 }
 
-// goReadDocuments is goReadAll for a table whose rows are documents, as many as count says.
+// goReadDocuments reads a table whose rows are documents in a goroutine of the group, and calls read with their texts.
+// Another number of rows than count is damage.
 func (r *reader) goReadDocuments(name string, count int, read func(texts [][]byte) error) {
 	r.goReadAll(name, func(t *tablefile.Table) error {
 		texts, err := t.Texts("bytes")

@@ -34,7 +34,7 @@ const maxGroupBytes = 256 << 20
 // writeRows writes the table "rows": a row group for each group of the session's rows. maxPlain is how many bytes the
 // largest group has uncompressed. progress is called with the rows of each group that is written.
 func writeRows(w io.Writer, t *session.Tables, generation string, progress func(rows int)) (maxPlain int64, err error) {
-	// Statistics would be copies of the blocks.
+	// Statistics of a column are its least and greatest value: here whole blocks.
 	options := append(writerOptions(generation), parquet.MaxRowsPerRowGroup(tasktable.GroupRows),
 		parquet.DataPageStatistics(false))
 	for _, column := range rowColumns {
@@ -56,7 +56,8 @@ func writeRows(w io.Writer, t *session.Tables, generation string, progress func(
 		}
 		maxPlain = max(maxPlain, plain)
 		for _, b := range blocks {
-			if _, err := out.Write([]rowBlock{{b[0], b[1], b[2], b[3], b[4], b[5]}}); err != nil {
+			row := rowBlock{b[0], b[1], b[2], b[3], b[4], b[5]} // a field for each section, in tasktable's order
+			if _, err := out.Write([]rowBlock{row}); err != nil {
 				return 0, err
 			}
 		}

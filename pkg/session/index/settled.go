@@ -47,8 +47,9 @@ func (w *Writer) MarkSettled(ctx context.Context, s *session.Session) (marked bo
 // objects takes about a third.
 const settlingMemory = 256 << 20
 
-// markSettled is MarkSettled without its checks. The result says whether the index is marked now and was not before:
-// not if there is none, if it was made of other objects, or if the store may not be written.
+// markSettled writes the table meta of the session's index again, with the mark that the session has settled. The
+// result says whether the index is marked now and was not before: not if there is none, if it was made of other
+// objects, or if the store may not be written.
 func (w *Writer) markSettled(ctx context.Context, s *session.Session) (bool, error) {
 	key := layout.IndexKey(w.Root, s.Ref, metaTable)
 	o, err := w.Store.Stat(ctx, key)
@@ -74,7 +75,7 @@ func (w *Writer) markSettled(ctx context.Context, s *session.Session) (bool, err
 		return false, err
 	}
 	for i := range sources {
-		sources[i].owner = ownerOf(s)
+		sources[i].owner = ownerOf(s) // readSources leaves these columns out
 	}
 	m.Settled = true
 	meta, err := m.encode(sources)

@@ -119,7 +119,7 @@ func (w *taskWriter) write(tasks *tasktable.Table, progress func(rows int)) erro
 		rowAt = func(i int) int { return int(order[i]) }
 	}
 	for i := range tasks.Len() {
-		if err := w.writeAttempt(tasks.Row(rowAt(i), 0)); err != nil {
+		if err := w.writeAttempt(tasks.Row(rowAt(i), tasktable.AtEnd)); err != nil {
 			return err
 		}
 		if (i+1)%w.groupRows == 0 {
@@ -140,22 +140,22 @@ func orderByJob(tasks *tasktable.Table) []int32 {
 		order[n] = int32(n)
 	}
 	slices.SortStableFunc(order, func(a, b int32) int {
-		x, y := tasks.Row(int(a), 0).Job(), tasks.Row(int(b), 0).Job()
+		x, y := tasks.Row(int(a), tasktable.AtEnd).Job(), tasks.Row(int(b), tasktable.AtEnd).Job()
 		return cmp.Compare(string(x[:]), string(y[:]))
 	})
 	return order
 }
 
 func (w *taskWriter) flush() error {
-	return inTurn(w.tasks.Flush, w.events.Flush, w.spans.Flush)
+	return untilError(w.tasks.Flush, w.events.Flush, w.spans.Flush)
 }
 
 func (w *taskWriter) close() error {
-	return inTurn(w.tasks.Close, w.events.Close, w.spans.Close)
+	return untilError(w.tasks.Close, w.events.Close, w.spans.Close)
 }
 
-// inTurn takes steps until one fails.
-func inTurn(steps ...func() error) error {
+// untilError takes steps, one after the other, until one fails, and returns its error.
+func untilError(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
@@ -206,7 +206,8 @@ func (w *taskWriter) writeAttempt(r tasktable.Row) error {
 	return err
 }
 
-// setTimes fills in the times and durations that the states give; those that are not known stay null.
+// setTimes fills in the times and durations that the states give: an attempt is queued from its creation until it runs,
+// and lasts from then until it ends. Those that are not known stay null.
 func (r *taskRow) setTimes(states []tasktable.StateTime) {
 	var created, started, ended int64 // ns
 	for _, s := range states {

@@ -56,9 +56,9 @@ func (w *Writer) Write(ctx context.Context, s *session.Session, progress func(ro
 	return nil
 }
 
-// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set. If that fails, queries
-// are answered from the metrics' chunks. The error is one of blob.IsDenied if the store may not be written, and ctx's;
-// any other is logged here too.
+// WriteMetrics stores the tables of the metrics of a session that has ended, if Metrics is set; force stores them even
+// if those stored are up to date. If that fails, queries are answered from the metrics' chunks. The error is one of
+// blob.IsDenied if the store may not be written, and ctx's; any other is logged here too.
 func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force bool) error {
 	if w.Metrics == nil {
 		return nil
@@ -107,8 +107,10 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
 	defer func() { err = errors.Join(err, w.endWriting(ctx, s.Ref)) }() // some tables may be stored after an error
+	// All of an index is in one place: if the store refuses to be written now, the rest goes to the cache, too, even
+	// if the refusal no longer counts by then.
 	put := w.put
-	if w.denied.Holds() { // also if it ends meanwhile: all of an index is in one place
+	if w.denied.Holds() {
 		put = w.Cache.put
 	}
 	for _, table := range b.written {

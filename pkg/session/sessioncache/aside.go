@@ -33,6 +33,7 @@ func (c *Cache[S]) Aside(
 	return session, sync.OnceFunc(func() { c.reserveAside(e, 0) }), nil
 }
 
+// loadAside calls load with what reserves memory for it. A panic becomes an error.
 func (c *Cache[S]) loadAside(
 	ctx context.Context, e *entry[S], load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
 ) (session S, err error) {

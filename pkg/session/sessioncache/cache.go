@@ -173,8 +173,8 @@ func (c *Cache[S]) Get(ctx context.Context, ref layout.Session) (session S, rele
 // Begin starts to load a session that is not in memory, without waiting for it.
 func (c *Cache[S]) Begin(ref layout.Session) { c.leaveEntry(c.joinEntry(ref)) }
 
-// joinEntry finds the entry of a session, or makes one and begins its load, and counts the caller as waiting; leave or
-// use ends that. A session that is broken is loaded anew.
+// joinEntry finds the entry of a session, or makes one and begins its load, and counts the caller as waiting until
+// leaveEntry or beginUse. A session that is broken is loaded anew.
 func (c *Cache[S]) joinEntry(ref layout.Session) *entry[S] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -196,6 +196,7 @@ func (c *Cache[S]) joinEntry(ref layout.Session) *entry[S] {
 	return e
 }
 
+// getResult is the label of a request for an entry that exists, in the metric of gets.
 func (e *entry[S]) getResult() string {
 	if e.loadEnded.IsZero() {
 		return "joined"

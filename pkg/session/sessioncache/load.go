@@ -30,7 +30,7 @@ func (c *Cache[S]) start(ref layout.Session) *entry[S] {
 // run waits for a slot and loads. began is when it got the slot, or stopped waiting for one. A panic of the load is its
 // error: one damaged session must not end the server.
 func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, session S, err error) {
-	working, done, err := c.slots.Take(ctx, e.ref.Namespace, 0)
+	turnCtx, done, err := c.slots.Take(ctx, e.ref.Namespace, turns.NoLimit)
 	if err != nil {
 		if ctx.Err() != nil {
 			err = c.causeOf(ctx)
@@ -44,9 +44,9 @@ func (c *Cache[S]) run(ctx context.Context, e *entry[S]) (began time.Time, sessi
 	began = time.Now()
 	defer c.reserve(e, 0) // a load that has ended takes no memory: what it made counts as a session's
 	defer c.catchPanic(e, &err)
-	session, err = c.opts.Load(working, e.ref, &e.progress, func(total int64) bool { return c.reserve(e, total) })
-	if err != nil && working.Err() != nil {
-		err = c.causeOf(working)
+	session, err = c.opts.Load(turnCtx, e.ref, &e.progress, func(total int64) bool { return c.reserve(e, total) })
+	if err != nil && turnCtx.Err() != nil {
+		err = c.causeOf(turnCtx)
 	}
 	if errors.Is(err, turns.ErrEnded) {
 		err = fmt.Errorf("load session %s: %w after %s", e.ref, ErrTurn, loadTurn)
@@ -180,6 +180,7 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	}
 }
 
+// callRefresh refreshes a session. A panic becomes an error, and memory that the refresh held is free afterwards.
 func (c *Cache[S]) callRefresh(e *entry[S], session S) (next S, err error) {
 	defer c.reserve(e, 0)
 	defer c.catchPanic(e, &err)

@@ -14,7 +14,8 @@ type usage struct {
 	bytes, loadingBytes int64
 }
 
-// newMetrics registers the metrics. now is called at each scrape.
+// newMetrics makes and registers the metrics of a cache. now returns what the cache holds; at a scrape each gauge calls
+// it once.
 func newMetrics(r prometheus.Registerer, now func() usage) metrics {
 	m := metrics{
 		gets: prometheus.NewCounterVec(prometheus.CounterOpts{

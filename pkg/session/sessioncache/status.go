@@ -24,6 +24,7 @@ type Progress struct {
 	ObjectsDone, ObjectsTotal int64
 }
 
+// progressOf reads a counter of progress.
 func progressOf(p *progress.Counter) Progress {
 	return Progress{
 		BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(),

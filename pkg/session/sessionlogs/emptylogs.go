@@ -25,6 +25,8 @@ type emptyList struct {
 const (
 	// lineBytes is the memory of a line while its list is read: its place among all lines, and among the names.
 	lineBytes = 2 * 16
+	// pathBytes is the memory of a path besides its text: its place in its list, and in the sorted list of all paths.
+	pathBytes = 2 * 16
 )
 
 // AddList adds a stored list of empty logs, which ReadLists then reads. prefix is what the keys of the node's logs
@@ -39,8 +41,8 @@ func (l *Set) AddList(o layout.Object, prefix string, b blob.Object) {
 }
 
 // ReadLists reads the lists of empty logs that were added. Those that former has read are taken from it; former may be
-// nil. reserve is called with the bytes that the set holds or needs to read a list; its error ends
-// ReadLists. A list that was removed has no names, a damaged one those that can be read.
+// nil. reserve is called with the bytes that the set holds or needs to read a list; its error ends ReadLists. A list
+// that was removed has no names, a damaged one those that can be read.
 func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int64) error) error {
 	known := former.listsRead()
 	l.mu.Lock()
@@ -53,14 +55,14 @@ func (l *Set) ReadLists(ctx context.Context, former *Set, reserve func(bytes int
 				list.paths, list.read = before.paths, true
 			}
 			if !list.read {
-				more := func(bytes int64) error { return reserve(l.bytes + bytes) }
-				if err := list.readFrom(ctx, l.store, more); err != nil {
+				reserveMore := func(bytes int64) error { return reserve(l.bytes + bytes) }
+				if err := list.readFrom(ctx, l.store, reserveMore); err != nil {
 					return err
 				}
 			}
 			logs.sorted = nil
 			for _, p := range list.paths {
-				l.bytes += int64(len(p)) + 32 // with its place in the sorted list of all paths
+				l.bytes += int64(len(p)) + pathBytes
 			}
 			if err := reserve(l.bytes); err != nil {
 				return err
@@ -105,11 +107,12 @@ func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve fun
 	var text strings.Builder
 	text.Grow(int(size))
 	_, err = io.Copy(&text, io.LimitReader(body, size))
+	// The list may have become shorter since it was listed: what there is of it counts.
 	if err := errors.Join(err, body.Close()); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("read a list of empty logs: %w", err)
 	}
 	lines := strings.Count(text.String(), "\n")
-	if err := reserve(2*size + int64(lines)*lineBytes); err != nil {
+	if err := reserve(2*size + int64(lines)*lineBytes); err != nil { // twice: the text, and the copies of its lines
 		return err
 	}
 	paths := make([]string, 0, lines)

@@ -47,9 +47,10 @@ func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 		}
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
-			end = nextOffset(chunks[i+1:], c.offset)
-			end = min(end, c.offset+min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio))
-			if end < 0 { // it is the last chunk
+			if next, ok := nextOffset(chunks[i+1:], c.offset); ok {
+				mostBytes := min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio)
+				end = min(next, c.offset+mostBytes)
+			} else {
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
 					return err
@@ -65,19 +66,22 @@ func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 	return nil
 }
 
-// nextOffset is the first offset in chunks past offset, or -1: a compressed chunk ends where the next one starts.
-func nextOffset(chunks []chunk, offset int64) int64 {
+// nextOffset is the first offset in chunks past offset: a compressed chunk ends where the next one starts. ok is false
+// if no chunk is past it.
+func nextOffset(chunks []chunk, offset int64) (next int64, ok bool) {
 	for _, c := range chunks {
 		if c.offset > offset {
-			return c.offset
+			return c.offset, true
 		}
 	}
-	return -1
+	return 0, false
 }
 
+// uncompressedSize reads a compressed chunk to learn how many bytes it holds.
 func (f *File) uncompressedSize(ctx context.Context, c chunk) (int64, error) {
 	var n byteCounter
-	err := f.copySegment(ctx, &n, c, 0, layout.MaxChunk)
+	const begin = 0
+	err := f.copySegment(ctx, &n, c, begin, layout.MaxChunk)
 	return int64(n), err
 }
 

@@ -28,8 +28,9 @@ func (l *lineEnds) search(block []byte) int64 {
 	return -1
 }
 
-// searchStream is search for a compressed block, which read writes: it can only be read from its start and may be too
-// large for memory. It is read once to count the line ends and, if the wanted one is among them, again to find it.
+// searchStream searches the next block towards the log's start, a compressed one, which read writes. The result is as
+// of search. Such a block can only be read from its start and may be too large for memory, so it is read once to count
+// the line ends and, if the wanted one is among them, again to find it.
 func (l *lineEnds) searchStream(read func(io.Writer) error) (int64, error) {
 	var all endCounter
 	if err := read(&all); err != nil {
@@ -39,13 +40,14 @@ func (l *lineEnds) searchStream(read func(io.Writer) error) (int64, error) {
 	if !l.begun && all.bytes > 0 {
 		l.begun = true
 		if all.last == '\n' {
-			count--
+			count-- // the end of the last line, not of one before it
 		}
 	}
 	if l.seen+count < l.wanted {
 		l.seen += count
 		return -1, nil
 	}
+	// The block's line ends are counted from its start here, the wanted one from its end.
 	place := endCounter{stopAt: count - (l.wanted - l.seen) + 1}
 	if err := read(&place); err != nil && !errors.Is(err, errEnough) {
 		return -1, err

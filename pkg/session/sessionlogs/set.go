@@ -120,6 +120,7 @@ func (l *Set) nodeOf(node rayid.Node) *nodeLogs {
 	return logs
 }
 
+// chunkHash is a number that differs for objects with another key or size.
 func chunkHash(key string, size int64) uint64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s", size, key)
@@ -133,8 +134,11 @@ func (l *Set) Contents() uint64 {
 	return l.contents
 }
 
-// Version identifies what is stored of a log, or of its first head bytes if head is above 0: it changes when more of
-// them is stored, and not any more when all are. A log that is not there has a version too.
+// Whole, as the head of Version, is a log from its beginning to its end.
+const Whole = 0
+
+// Version identifies what is stored of the first head bytes of a log, or of the Whole log: it changes when more of them
+// is stored, and not any more when all are, which a "." at its end says. A log that is not there has a version too.
 func (l *Set) Version(node rayid.Node, path string, head int64) string {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

@@ -50,9 +50,9 @@ func (f *File) TailStart(ctx context.Context, end int64, n int, limit int64) (in
 }
 
 // blockStart is the offset at which the block of bytes that ends at the offset pos starts. The block has at most block
-// bytes, except that one of a compressed chunk starts where the chunk does. A block spans neither several chunks nor a
-// gap and stored bytes, so offsets within it are offsets in the file. compressed says that the block is in a compressed
-// chunk.
+// bytes, except that one of a compressed chunk starts where the chunk does, and one in a gap, where nothing is read,
+// where the gap does. A block spans neither several chunks nor a gap and stored bytes, so offsets within it are offsets
+// in the file. compressed says that the block is in a compressed chunk.
 func (f *File) blockStart(pos, block int64) (start int64, compressed bool) {
 	i := sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end >= pos })
 	if i == len(f.segments) {

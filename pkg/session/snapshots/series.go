@@ -87,7 +87,8 @@ func (s *seriesSet) readHour(ctx context.Context, path string) ([]layout.Sample,
 	h, err := s.cached.Load(ctx, path, func(context.Context) (*seriesHour, error) { return new(seriesHour), nil })
 	var got hourSamples
 	if err == nil {
-		got, err = h.GetFor(ctx, strconv.FormatInt(f.Size(), 10), func(ctx context.Context) (hourSamples, error) {
+		version := strconv.FormatInt(f.Size(), 10) // the samples are read again when the hour has another size
+		got, err = h.GetFor(ctx, version, func(ctx context.Context) (hourSamples, error) {
 			before, _ := h.Loaded()
 			return s.readSince(ctx, f, before)
 		})

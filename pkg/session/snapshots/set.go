@@ -89,11 +89,11 @@ type Options struct {
 func New(store blob.Reader, opts Options) *Set {
 	return &Set{
 		store: store, opts: opts, byURL: make(map[string][]*Snapshot),
-		values: cache.New[object](maxCachedBytes, 0, func(p parsedSnapshot) int64 {
+		values: cache.New[object](maxCachedBytes, cache.Forever, func(p parsedSnapshot) int64 {
 			return min(parsedBytes+p.bytes, maxCachedBytes)
 		}),
 		series: seriesSet{hours: sessionlogs.New(store), memory: opts.Memory,
-			cached: cache.New[string, *seriesHour](maxCachedHours, 0, nil)},
+			cached: cache.New[string, *seriesHour](maxCachedHours, cache.Forever, nil)},
 	}
 }
 
@@ -115,8 +115,9 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 		s.series.add(o, b)
 		return
 	}
-	snap := &Snapshot{url: canonicalURL(o.Path), Taken: min(o.Offset,
-		math.MaxInt64/int64(time.Millisecond)) * int64(time.Millisecond), object: object{b.Key, b.ETag, b.Size}}
+	const ms = int64(time.Millisecond)
+	taken := min(o.Offset, math.MaxInt64/ms) * ms // the key has Unix milliseconds where others have an offset
+	snap := &Snapshot{url: canonicalURL(o.Path), Taken: taken, object: object{b.Key, b.ETag, b.Size}}
 	if !b.ModTime.IsZero() {
 		snap.Stored = b.ModTime.UnixNano()
 	}
@@ -133,7 +134,8 @@ func (s *Set) Add(o layout.Object, b blob.Object) {
 		return
 	}
 	s.byURL[snap.url] = slices.Insert(versions, i, snap)
-	s.nameBytes += int64(2*len(b.Key)) + 128
+	const versionBytes = 128                          // the Snapshot and its place in the list
+	s.nameBytes += int64(2*len(b.Key)) + versionBytes // the URL is about as long as the key
 }
 
 // URLs lists the URLs of path (without its query) of which there is a snapshot, sorted.

@@ -63,6 +63,7 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 	if snap.size > limit {
 		return parsedSnapshot{malformed: pyjson.ErrTooLarge}, nil
 	}
+	// Reserve refuses what is more than the whole budget.
 	release, err := s.opts.Memory.Reserve(ctx, part, min(limit, s.opts.Memory.Size(part)))
 	if err != nil {
 		return p, fmt.Errorf("read snapshot %q: %w", snap.key, err)

@@ -33,7 +33,7 @@ func (a *Arena) Put(s []byte) Ref {
 			a.Full = true
 			return 0
 		}
-		a.chunks = append(a.chunks, make([]byte, max(a.next(), len(s))))
+		a.chunks = append(a.chunks, make([]byte, max(a.nextSize(), len(s))))
 		a.total += int64(len(a.chunks[len(a.chunks)-1]))
 		a.used = 0
 	}
@@ -42,8 +42,8 @@ func (a *Arena) Put(s []byte) Ref {
 	return ref
 }
 
-// next is the size of the next chunk: small sessions have small arenas.
-func (a *Arena) next() int {
+// nextSize is the size of the next chunk: small sessions have small arenas.
+func (a *Arena) nextSize() int {
 	return min(arenaChunk, 512<<min(len(a.chunks), 8))
 }
 

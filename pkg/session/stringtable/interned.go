@@ -9,6 +9,7 @@ type Interned[K comparable, ID ~uint32] struct {
 	rows List[K]
 }
 
+// NewInterned makes a table in which the number 0 stands for no value.
 func NewInterned[K comparable, ID ~uint32]() *Interned[K, ID] {
 	in := &Interned[K, ID]{ids: make(map[K]ID)}
 	in.rows.Add(*new(K))
@@ -32,6 +33,7 @@ func (in *Interned[K, ID]) Intern(k K) ID {
 	return id
 }
 
+// get returns the value with a number.
 func (in *Interned[K, ID]) get(id ID) K {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
@@ -56,6 +58,7 @@ func (in *Interned[K, ID]) Greater(a, b ID, compare func(a, b K) int) ID {
 	return a
 }
 
+// MemoryBytes estimates the memory of the values and of the map by which they are found.
 func (in *Interned[K, ID]) MemoryBytes() int64 {
 	in.mu.RLock()
 	defer in.mu.RUnlock()

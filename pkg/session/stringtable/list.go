@@ -49,6 +49,7 @@ func (l *List[T]) At(i int) *T {
 	return &l.chunks[chunk][at]
 }
 
+// MemoryBytes is the memory of all chunks, also of places that are not used yet.
 func (l *List[T]) MemoryBytes() int64 {
 	var v T
 	// The chunks before number k hold as many elements as the first place in k has before it.

@@ -27,6 +27,7 @@ type span struct {
 	len uint32
 }
 
+// New makes a table that has only the empty string, with the ID 0.
 func New() *Table {
 	t := &Table{seed: maphash.MakeSeed(), slots: make([]ID, 1024)}
 	t.refs.Add(span{}) // the empty string
@@ -63,7 +64,7 @@ func (t *Table) Intern(s []byte) ID {
 	if t.bytes.Full {
 		return 0
 	}
-	id = ID(t.refs.n)
+	id = ID(t.refs.n) // the first is 1: refs and hash begin with an entry for the empty string
 	t.refs.Add(span{at: t.bytes.Put(s), len: uint32(len(s))})
 	t.hash.Add(h)
 	t.slots[slot] = id
@@ -80,8 +81,8 @@ func (t *Table) Full() bool {
 	return t.bytes.Full
 }
 
-// find looks up s, whose hash is h. id is 0 if the table does not have it; slot is where it is or belongs. The caller
-// holds the lock.
+// find looks up s, whose hash is h. id is 0 if the table does not have it; slot is where it is or belongs. Some slots
+// are always free, so the search ends. The caller holds the lock.
 func (t *Table) find(s []byte, h uint32) (id ID, slot int) {
 	mask := len(t.slots) - 1
 	for slot = int(h) & mask; ; slot = (slot + 1) & mask {
@@ -149,6 +150,7 @@ func (v *View) Get(id ID) []byte {
 	return v.bytes.Get(ref.at, int(ref.len))
 }
 
+// MemoryBytes is the memory of the strings and of the hash table.
 func (t *Table) MemoryBytes() int64 {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -111,8 +111,8 @@ type rowBuffer struct {
 	times []int64
 }
 
-// resize returns the buffer's pages for so many rows, more if needed, with the columns of a part. Their cells still
-// have the values of an earlier use.
+// resize returns the buffer's pages for so many rows, with the columns of a part, and makes those that are missing.
+// Their cells still have the values of an earlier use.
 func (b *rowBuffer) resize(rows int, part Part) []*page {
 	n := (rows + pageRows - 1) / pageRows
 	for len(b.pages) < n {
@@ -291,7 +291,8 @@ func (d *decoder) take(n int64) ([]byte, error) {
 	return taken, nil
 }
 
-// pageRange is rows of a page: from row i on those with the numbers from to to.
+// pageRange is rows of a page: the page's row i and those behind it. In the list of rows that was divided they have the
+// numbers [from, to).
 type pageRange struct {
 	*page
 	i, from, to int

@@ -26,6 +26,7 @@ type Builder struct {
 	runs     []*File    // rows that memory had no room for
 }
 
+// NewBuilder makes a builder of a table without rows.
 func NewBuilder() *Builder {
 	return &Builder{
 		Strings: stringtable.New(), States: taskstate.NewRegistry(nil),
@@ -57,6 +58,7 @@ func (t *Builder) compareProfilers(a, b eventjson.Profiler) int {
 	return t.compareTexts(a.Texts(), b.Texts())
 }
 
+// compareTexts compares two lists of strings by their texts, which all processes order alike, unlike their IDs.
 func (t *Builder) compareTexts(a, b []stringtable.ID) int {
 	return slices.CompareFunc(a, b, func(a, b stringtable.ID) int {
 		return bytes.Compare(t.Strings.Get(a), t.Strings.Get(b))
@@ -107,7 +109,7 @@ func (t *Table) Builder() (*Builder, error) {
 			return nil, err
 		}
 		for n := range t.n {
-			if err := run.add(t.Row(n, 0)); err != nil {
+			if err := run.add(t.Row(n, AtEnd)); err != nil {
 				return nil, err
 			}
 		}

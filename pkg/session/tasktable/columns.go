@@ -130,7 +130,7 @@ var jobColumn = intColumn{
 	},
 }
 
-// stateColumn has the state at the end, which is computed if it was not yet.
+// stateColumn has the number of the state at the end plus one; the state is computed if it was not yet.
 var stateColumn = func() intColumn {
 	c := column("state", stateRefs, func(p *page) *[pageRows]taskstate.State { return &p.final })
 	c.get = func(r Row) int32 {
@@ -144,11 +144,11 @@ var stateColumn = func() intColumn {
 type blobColumn struct {
 	references  func(*pageCells) *[pageRows]arenaRef // where the cells refer to
 	appendValue func(b []byte, r Row, scratch *[]eventjson.ProfileEvent) []byte
-	// put decodes one that is not empty into arenas, and returns the reference.
+	// decodeInto decodes one that is not empty into arenas, and returns the reference.
 	decodeInto func(l limits, a *arenas, blob []byte) (arenaRef, error)
 }
 
-// laterColumn has the transitions that have no column, each as a byte for the state and a varint for the time.
+// rareColumn has the transitions that have no column, each as a byte for the state and a varint for the time.
 var rareColumn = blobColumn{
 	references: func(c *pageCells) *[pageRows]arenaRef { return &c.rare },
 	appendValue: func(b []byte, r Row, _ *[]eventjson.ProfileEvent) []byte {
@@ -244,7 +244,7 @@ func (l limits) limitOf(k refKind) int {
 	case profilerRefs:
 		return l.profilers
 	case stateRefs:
-		return l.states + 1
+		return l.states + 1 // 0 is no state, see stateColumn
 	}
 	return 0
 }
@@ -302,6 +302,7 @@ func (c *columns) clear() {
 	}
 }
 
+// truncateAll empties lists and keeps their memory.
 func truncateAll[T any](all [][]T) {
 	for i := range all {
 		all[i] = all[i][:0]

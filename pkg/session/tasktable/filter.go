@@ -68,7 +68,7 @@ func predicatesOf(filters []Filter) (source, rest []predicate, err error) {
 			if f.Source && column.source != nil {
 				source = append(source, textPredicate(f, column.source))
 			}
-			rest = append(rest, textPredicate(f, column.text))
+			rest = append(rest, textPredicate(f, column.text)) // it may be another text, so Ray filters twice
 		default:
 			keep, err := column.other(f)
 			if err != nil {
@@ -119,7 +119,7 @@ var filterColumns = map[string]filterColumn{
 	"is_debugger_paused": {other: pausedPredicate, part: AllParts},
 }
 
-// textOf reads a string of a row.
+// textColumn reads a string of a row.
 type textColumn struct {
 	read func(Row) []byte
 	// optional says that nil is a column that the row does not have at all, which no filter keeps.
@@ -282,7 +282,7 @@ func numberPredicate(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	})
 }
 
-// pausedPredicate filters by is_debugger_paused, which may be null, by the rules of textOfNumber: for "!=" all rows
+// pausedPredicate filters by is_debugger_paused, which may be null, by the rules of numberPredicate: for "!=" all rows
 // pass.
 func pausedPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) {

@@ -78,7 +78,8 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 			return nil, err
 		}
 		b.placingFor = i
-		b.place(i, 0)
+		const calls = 0
+		b.place(i, calls)
 	}
 	out.Deep, out.Orphans = b.deep, b.orphans
 	// Siblings of one name become a group. Then come counts, the order, and what is shown.
@@ -121,7 +122,7 @@ type lineageBuilder struct {
 	deep       bool  // see Lineage.Deep
 	orphans    int   // see Lineage.Orphans
 	top        []int32
-	groups     []int32 // scratch of merge, by name
+	groups     []int32 // scratch of groupByName, by name: the node of the last group that was made of it, or -1
 }
 
 type lineageNode struct {
@@ -162,6 +163,8 @@ func (b *lineageBuilder) add(r Row) {
 			n.kind = creatingTask
 			b.creators[b.actorOf(&n)] = int32(len(b.nodes))
 		}
+		// Most tasks have one state, so their lists lie in one array. A list that grows is copied: it has no free
+		// capacity.
 		b.counts = append(b.counts, numberCount{state, 1})
 		n.states = b.counts[len(b.counts)-1 : len(b.counts) : len(b.counts)]
 		b.nodes = append(b.nodes, n)
@@ -213,8 +216,11 @@ func (b *lineageBuilder) findTask(id []byte) int32 {
 	return int32(i)
 }
 
-// place puts a task below its submitter, and the submitter below its own, unless that was done before. calls is the
-// depth of the recursion.
+// place puts node i, a task, below what it belongs to, unless that was done before: a call or a creation of an actor
+// below that actor, any other task below the task that submitted it. What it is put below is placed first, so the
+// functions from here to actorAbove call each other. calls is how often they have, which putBelowTask counts and
+// bounds. A node is placing until it is placed: putBelowTask meets such a node if tasks are below each other in a
+// circle.
 func (b *lineageBuilder) place(i, calls int32) {
 	n := &b.nodes[i]
 	if n.placed {
@@ -222,15 +228,15 @@ func (b *lineageBuilder) place(i, calls int32) {
 	}
 	n.placed, n.placing = true, true
 	if n.kind == methodTask || n.kind == creatingTask {
-		b.attach(i, b.actorAbove(i, calls))
+		b.addChild(i, b.actorAbove(i, calls))
 	} else {
-		b.putBelow(i, n.parent, calls)
+		b.putBelowTask(i, n.parent, calls)
 	}
-	b.nodes[i].placing = false // n may have moved
+	b.nodes[i].placing = false // not n, which adding nodes may have moved
 }
 
-// attach makes a node a child of another. If that would be too deep, the node goes to the top.
-func (b *lineageBuilder) attach(i, parent int32) {
+// addChild makes a node a child of another one. If that would be too deep, the node goes to the top.
+func (b *lineageBuilder) addChild(i, parent int32) {
 	depth := b.nodes[parent].depth + 1
 	if depth > maxLineageDepth {
 		b.deep = true
@@ -244,10 +250,10 @@ func (b *lineageBuilder) attach(i, parent int32) {
 // driverParent is what the task IDs of drivers begin with, before the job ID.
 var driverParent = bytes.Repeat([]byte{0xff}, rayid.TaskSize-rayid.JobSize)
 
-// putBelow puts a node below the task parent. A node that a driver submitted goes to the top, and so does one whose
-// parent is not listed or is itself below the node, or is more than maxLineageDepth deep. calls is the depth of the
-// recursion.
-func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
+// putBelowTask places the task with the ID parent, and makes the node its child. A node that a driver submitted goes to
+// the top, and so does one whose parent is not listed or is itself below the node, or is more than maxLineageDepth
+// deep. calls is as in place.
+func (b *lineageBuilder) putBelowTask(i int32, parent stringtable.ID, calls int32) {
 	id := b.t.strings.Get(parent)
 	if len(id) != rayid.TaskSize || bytes.HasPrefix(id, driverParent) {
 		b.top = append(b.top, i)
@@ -263,12 +269,12 @@ func (b *lineageBuilder) putBelow(i int32, parent stringtable.ID, calls int32) {
 		b.top = append(b.top, i)
 	default:
 		b.place(p, calls+1)
-		b.attach(i, p)
+		b.addChild(i, p)
 	}
 }
 
 // actorAbove returns the node of a task's actor, which it adds if there is none yet: below the submitter of the task
-// that created the actor, or on top if that task is not listed. calls is the depth of the recursion.
+// that created the actor, or on top if that task is not listed. calls is as in place.
 func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 	id := b.actorOf(&b.nodes[task])
 	if i, known := b.actors[id]; known {
@@ -290,7 +296,7 @@ func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 	b.nodes = append(b.nodes, n)
 	b.actors[id] = i
 	if created {
-		b.putBelow(i, b.nodes[creator].parent, calls)
+		b.putBelowTask(i, b.nodes[creator].parent, calls)
 	} else {
 		b.orphans++
 		b.top = append(b.top, i)
@@ -325,7 +331,7 @@ func (b *lineageBuilder) groupByName(siblings []int32) (merged []int32, earliest
 	for _, i := range siblings {
 		name, time := b.nodes[i].name, b.nodes[i].time
 		g := b.groups[name]
-		if g < first {
+		if g < first { // none, or one of other siblings
 			g = int32(len(b.nodes))
 			b.groups[name] = g
 			b.nodes = append(b.nodes, lineageNode{kind: groupNode, name: name})

@@ -59,7 +59,7 @@ func (t *Builder) MergeTask(u *eventjson.TaskUpdate) {
 // MergeTask. First it removes from row j what DeriveLogs has computed.
 func (t *Builder) mergeRow(s *shard, p *page, i int, q *page, j int) {
 	q.forgetDerivedLog(j)
-	if q.job[j] != q.id[j].Job() {
+	if q.job[j] != q.id[j].Job() { // an event said it; else a row has the job that its task's ID names
 		p.job[i] = q.job[j]
 	}
 	p.def[i] = t.defs.Greater(p.def[i], q.def[j], t.compareDefinitions)

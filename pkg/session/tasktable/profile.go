@@ -28,7 +28,8 @@ type ProfileEvent struct {
 }
 
 // Profile reads the attempt's profile events that had ended by the row's moment into out, whose slice it reuses, in the
-// order in which they ended. ok is false if no event tells of the process, or if none had ended by the row's moment.
+// order in which they ended. ok is false if no event tells of the process, or if the row's moment is before the
+// session's end and none had ended by then.
 func (r Row) Profile(out *Profile) (ok bool) {
 	by := r.p.profiler[r.i]
 	if by == 0 {
@@ -42,7 +43,7 @@ func (r Row) Profile(out *Profile) (ok bool) {
 		out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
 			Extra: r.extraWithOwnID(e.Extra)})
 	}
-	return len(out.Events) > 0 || r.at == 1<<63-1
+	return len(out.Events) > 0 || r.at == math.MaxInt64
 }
 
 // extraWithOwnID returns extra data with the task's ID put back in. The decoder replaces it by a mark, so that tasks
@@ -85,7 +86,8 @@ func (s *shard) addProfile(p *page, i int, events []eventjson.ProfileEvent) {
 	s.addProfileBlock(p, i, s.encoded)
 }
 
-// addProfileBlock is addProfile for events that are encoded.
+// addProfileBlock stores profile events that appendProfiles has encoded, for row i of page p, unless the same block was
+// stored shortly before.
 func (s *shard) addProfileBlock(p *page, i int, events []byte) {
 	head := p.profile[i]
 	for at, n := head, 0; at != 0 && n < maxSearched; n++ {

@@ -40,6 +40,7 @@ type Query struct {
 // stopEvery is the number of rows between two calls of Stop.
 const stopEvery = 1 << 12
 
+// checkStop asks q.Stop, once in stopEvery rows, whether the query is to end.
 func (q Query) checkStop(row int) error {
 	if q.Stop == nil || row%stopEvery != 0 {
 		return nil
@@ -105,12 +106,12 @@ func (t *Table) visitRows(q Query, part Part, visit func(n int, r Row)) (listed 
 	if s.oneTask {
 		part = AllParts
 	}
-	n := 0
+	visited := 0 // pages
 	for k, page := range t.pages(q, part, s.from, s.to, s.oneTask) {
-		if err := q.checkStop(n << pageBits); err != nil {
+		if err := q.checkStop(visited << pageBits); err != nil {
 			return s.listed, err
 		}
-		n++
+		visited++
 		if page == failedPage {
 			return s.listed, t.Err()
 		}

@@ -19,10 +19,13 @@ type Row struct {
 	at int64 // Unix nanoseconds, math.MaxInt64 for the end
 }
 
-// Row returns row n (below Len) as it was at a moment, Unix nanoseconds; 0 is the end of the session.
+// AtEnd is the moment at which a session ended, whenever that was.
+const AtEnd = 0
+
+// Row returns row n (below Len) as it was at a moment, Unix nanoseconds, or AtEnd.
 func (t *Table) Row(n int, at int64) Row {
 	p, i := t.row(n)
-	if at == 0 {
+	if at == AtEnd {
 		at = math.MaxInt64
 	}
 	return Row{t: t, p: p, i: int32(i), at: at}
@@ -45,6 +48,7 @@ func (r Row) Defined() bool { return r.p.def[r.i] != 0 }
 
 func (r Row) definition() *eventjson.Definition { return r.t.defs.At(int(r.p.def[r.i])) }
 
+// arenas returns where the row's texts, errors and profile events are: the page's own, or those of its shard.
 func (r Row) arenas() *arenas {
 	if own := r.p.arenas; own != nil {
 		return own

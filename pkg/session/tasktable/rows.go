@@ -229,6 +229,7 @@ func catchDamage(n int, read func() error) error {
 	return err
 }
 
+// memory is what the groups take that are in memory or being read.
 func (r *rows) memory() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

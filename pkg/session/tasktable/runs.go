@@ -82,7 +82,7 @@ func (t *Builder) Table(ctx context.Context, ends Ends) (*Table, error) {
 		return nil, err
 	}
 	t.runs = nil
-	out := t.Freeze()
+	out := t.Freeze() // no rows are in memory any more
 	out.ends, out.logStartsMissing = ends, file.logStartsMissing
 	out.rows = storedRows(file, file.rows, file.first, out.limits())
 	return out, nil
@@ -238,6 +238,7 @@ type runHeap []*cursor
 
 func (h runHeap) Len() int { return len(h) }
 
+// Less orders runs by their next rows.
 func (h runHeap) Less(a, b int) bool {
 	p, i := h[a].row()
 	q, j := h[b].row()

@@ -95,6 +95,7 @@ func shardOf(id *rayid.Task) int { return int(id[0] >> 4) }
 // hashSeed differs in each process, so that nobody can write events whose IDs all have one hash.
 var hashSeed = maphash.MakeSeed()
 
+// hashAttempt returns a hash of an attempt, by a random seed: no input can make the table slow.
 func hashAttempt(id *rayid.Task, attempt int32) uint32 {
 	var key [rayid.TaskSize + 4]byte
 	copy(key[:], id[:])

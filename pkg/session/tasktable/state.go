@@ -59,6 +59,7 @@ func (r Row) abandonedAt() (at int64, died *Death) {
 	}
 	end, ended := r.t.ends.Jobs[r.p.job[r.i]]
 	ended = ended && r.FirstStateAt() <= end+jobEndDelay
+	// If the job ended and the worker died, the attempt failed for what Ray did first; both it does after a delay.
 	if worker := r.p.worker[r.i]; worker != 0 {
 		if d, ok := r.t.ends.Workers[worker]; ok && (!ended || d.Time+deathDelay <= end+jobEndDelay) {
 			end, ended, died = d.Time, true, &d
@@ -136,7 +137,7 @@ func (r Row) state() (s taskstate.State, began bool) {
 func (t *Table) Finish(ends Ends) {
 	t.ends = ends
 	for n := range t.n {
-		r := t.Row(n, 0)
+		r := t.Row(n, AtEnd)
 		if s, began := r.state(); began {
 			r.p.final[r.i] = s + 1 // 0: not computed
 		}

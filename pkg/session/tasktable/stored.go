@@ -49,7 +49,7 @@ func (t *Table) Stored() Stored {
 func (t *Table) Blocks(g int, part Part) ([]Block, error) {
 	c := newColumns()
 	for n := g * GroupRows; n < min((g+1)*GroupRows, t.n); n++ {
-		c.add(t.Row(n, 0))
+		c.add(t.Row(n, AtEnd))
 	}
 	var b Block
 	var plain []byte

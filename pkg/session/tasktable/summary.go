@@ -128,7 +128,7 @@ func (b *summaryBuilder) add(r Row) {
 // the row's definition: the group of rows without a name of their own is found there.
 func (b *summaryBuilder) group(r Row, d *defCount) int32 {
 	repr := r.p.reprName[r.i]
-	if repr == 0 && d.group > 0 {
+	if repr == 0 && d.group > 0 { // d.group is the number plus one
 		return d.group - 1
 	}
 	k := sameName{r.p.def[r.i], repr}

@@ -27,11 +27,11 @@ type Table struct {
 	builder *Builder // shared with the tables that this one was made from or that are made from it
 }
 
-// find returns the rows [from, to) of a task, none if from is to. If rows cannot be read, t.Err says so and the result
-// is wrong.
+// find returns the rows [from, to) of a task, one for each attempt, none if from is to. If rows cannot be read, t.Err
+// says so and the result is wrong.
 //
-// compareIDs returns -1, 0 or 1. So the first row that compares to the task as 0 or more is the task's first one, and
-// the first that compares as 1 or more is the one behind its last.
+// Rows are in the order of their tasks' IDs. compareIDs returns -1, 0 or 1. So the first row that compares to the task
+// as 0 or more is the task's first one, and the first that compares as 1 or more is the one behind its last.
 func (t *Table) find(id rayid.Task) (from, to int) {
 	firstRow := func(limit int) int { // the first one that compares to id as limit or more
 		lo, hi := t.searchRange(&id, limit)
