@@ -152,12 +152,14 @@ func exitDetail(c moment.Cause) string {
 }
 
 var (
+	// CPU_group_0_1234 is a resource of bundle 0 of group 1234, CPU_group_1234 one of the whole group.
 	bundleResource = regexp.MustCompile(`^(.+)_group_(\d+)_([0-9a-zA-Z]+)`)
 	groupResource  = regexp.MustCompile(`^(.+)_group_([0-9a-zA-Z]+)`)
 )
 
 // originalResources gives resources that a placement group reserved, such as CPU_group_0_1234, their original names
-// again (parse_pg_formatted_resources_to_original in ray/_private/utils.py). The amount "bundle" is left out.
+// again (parse_pg_formatted_resources_to_original in ray/_private/utils.py). The resource bundle_group_1234, by which
+// Ray marks a node with bundles of the group, is left out.
 func originalResources(resources map[string]float64) map[string]float64 {
 	original := make(map[string]float64, len(resources))
 	for name, amount := range resources {
@@ -165,11 +167,10 @@ func originalResources(resources map[string]float64) map[string]float64 {
 		if m == nil {
 			m = groupResource.FindStringSubmatch(name)
 		}
-		switch {
-		case m == nil:
+		if m == nil {
 			original[name] = amount
-		case m[1] != "bundle":
-			original[m[1]] = amount
+		} else if resource := m[1]; resource != "bundle" {
+			original[resource] = amount
 		}
 	}
 	return original
@@ -206,7 +207,7 @@ func oneActor(w http.ResponseWriter, r *Request) error {
 		return writeOK(w, "Actor details fetched.", "detail", nil)
 	}
 	row := googleStyle(actors.row(&actors.all[i]))
-	if r.At == 0 {
+	if r.At == moment.AtEnd { // what is saved of the node is of the end
 		node, _, err := r.SavedData(r.Context(), "/nodes/"+row.Object("address").String("nodeId"))
 		if err != nil {
 			return err
@@ -232,30 +233,30 @@ func fullerRow(row, inNode *pyjson.Object) *pyjson.Object {
 
 // actorFields are the State API's columns, in Ray's order (ActorState in ray/util/state/common.py).
 var actorFields = []field[moment.Actor]{
-	{filterable("actor_id"), func(a *moment.Actor) any { return a.ID }, newRows},
-	{filterable("class_name"), func(a *moment.Actor) any { return a.Events.Class }, newRows},
-	{filterable("state"), func(a *moment.Actor) any { return a.State }, follows},
-	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, newRows},
-	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, newRows},
-	{filterable("node_id"), func(a *moment.Actor) any { return orNone(rayid.Hex(a.Node)) }, follows},
-	{filterable("pid"), func(a *moment.Actor) any { return a.PID }, follows},
-	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, newRows},
-	{detailOnly("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, newRows},
-	{detailOnly("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, newRows},
-	{detailOnly("death_cause"), func(a *moment.Actor) any { return deathCause(a.Death) }, follows},
-	{detailOnly("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, newRows},
+	{filterable("actor_id"), func(a *moment.Actor) any { return a.ID }, keepsSaved},
+	{filterable("class_name"), func(a *moment.Actor) any { return a.Events.Class }, keepsSaved},
+	{filterable("state"), func(a *moment.Actor) any { return a.State }, followsEvents},
+	{filterable("job_id"), func(a *moment.Actor) any { return a.Events.Job.String() }, keepsSaved},
+	{filterable("name"), func(a *moment.Actor) any { return a.Events.Name }, keepsSaved},
+	{filterable("node_id"), func(a *moment.Actor) any { return orNone(rayid.Hex(a.Node)) }, followsEvents},
+	{filterable("pid"), func(a *moment.Actor) any { return a.PID }, followsEvents},
+	{filterable("ray_namespace"), func(a *moment.Actor) any { return a.Events.Namespace }, keepsSaved},
+	{detailOnly("serialized_runtime_env"), func(a *moment.Actor) any { return a.Events.RuntimeEnv }, keepsSaved},
+	{detailOnly("required_resources"), func(a *moment.Actor) any { return orEmpty(a.Events.Resources) }, keepsSaved},
+	{detailOnly("death_cause"), func(a *moment.Actor) any { return deathCause(a.Death) }, followsEvents},
+	{detailOnly("is_detached"), func(a *moment.Actor) any { return a.Events.Detached }, keepsSaved},
 	{filterableDetail("placement_group_id"),
-		func(a *moment.Actor) any { return orNone(rayid.Hex(a.Events.PlacementGroup)) }, newRows},
-	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Repr }, follows},
-	{detailOnly("num_restarts"), func(a *moment.Actor) any { return numberString(a.Restarts) }, follows},
+		func(a *moment.Actor) any { return orNone(rayid.Hex(a.Events.PlacementGroup)) }, keepsSaved},
+	{filterableDetail("repr_name"), func(a *moment.Actor) any { return a.Repr }, followsEvents},
+	{detailOnly("num_restarts"), func(a *moment.Actor) any { return numberString(a.Restarts) }, followsEvents},
 	{detailOnly("num_restarts_due_to_lineage_reconstruction"),
-		func(a *moment.Actor) any { return numberString(a.Reconstructed) }, follows},
+		func(a *moment.Actor) any { return numberString(a.Reconstructed) }, followsEvents},
 	{detailOnly("num_restarts_due_to_node_preemption"),
 		func(a *moment.Actor) any { return numberString(a.Preempted) },
-		follows},
-	{detailOnly("call_site"), func(a *moment.Actor) any { return orNone(a.Events.CallSite) }, newRows},
-	{detailOnly("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, newRows},
-	{detailOnly("fallback_strategy"), nil, newRows},
+		followsEvents},
+	{detailOnly("call_site"), func(a *moment.Actor) any { return orNone(a.Events.CallSite) }, keepsSaved},
+	{detailOnly("label_selector"), func(a *moment.Actor) any { return orEmpty(a.Events.LabelSelector) }, keepsSaved},
+	{detailOnly("fallback_strategy"), nil, keepsSaved},
 }
 
 // deathCause writes a cause of death as the State API does: names in snake_case, IDs in hex.
@@ -274,7 +275,8 @@ var actorChecks = map[string]func(string) error{
 }
 
 // actorRows returns the rows of the State API's actors (list_actors in ray/dashboard/state_aggregator.py): those of the
-// actors that existed at the moment, then those that only the saved list has.
+// actors that existed at the moment, then those that only the saved list has. An actor without events has its row of
+// the saved list or, if it is not in that, what /logical/actors shows.
 func actorRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(actorFields), saved: "/api/v0/actors", partialFailure: "", checks: actorChecks}
 	list, taken, err := r.SavedList(r.Context(), set.saved)

@@ -36,7 +36,8 @@ var (
 	profilingEnabled = savedSince(56, "/api/profiling_enabled", profilingOff())
 )
 
-// savedSince is savedOr for a route that Ray has from version 2.minor on; a session of an older Ray gets 404.
+// savedSince makes the handler of a route that Ray has from version 2.minor on: it answers with the last snapshot of a
+// URL, or with otherwise. For a session of an older Ray it answers 404.
 func savedSince(minor int, url string, otherwise any) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		old, err := r.OlderThan(r.Context(), minor)
@@ -79,7 +80,8 @@ func healthy(w http.ResponseWriter, _ *Request) error {
 	return writeBytes(w, http.StatusOK, "application/text; charset=utf-8", []byte("success"))
 }
 
-// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text.
+// clusterStatus is /api/cluster_status (ray/dashboard/modules/reporter/reporter_head.py), with format=1 as text: the
+// saved answer or, if there is none for the moment, one made of the nodes that were alive.
 func clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
 	envelope, err := savedStatus(r.Context(), &r.Moment, asText)

@@ -89,7 +89,7 @@ func (d *Dashboard) answerErrors(h handler) func(http.ResponseWriter, *Request) 
 	return func(w http.ResponseWriter, r *Request) {
 		r.MaxLimit, r.closing = d.opts.MaxLimit, d.closing.Done()
 		if FromBrowser(r.Request) {
-			w = &finite{ResponseWriter: w}
+			w = &finite{ResponseWriter: w} // browsers cannot read Python's NaN
 		}
 		err := h(w, r)
 		if err == nil || r.Context().Err() != nil {
@@ -97,7 +97,7 @@ func (d *Dashboard) answerErrors(h handler) func(http.ResponseWriter, *Request) 
 		}
 		var refused *rayError
 		if errors.As(err, &refused) {
-			writeEnvelope(w, refused.status, refused.text, pyjson.Obj("result", nil)) // the State API's
+			writeEnvelope(w, refused.status, refused.text, pyjson.Obj("result", nil)) // the form of the State API
 			return
 		}
 		if errors.Is(err, budget.ErrTooLarge) {
@@ -128,7 +128,7 @@ func asSentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// MomentAt is a session at a moment, Unix nanoseconds; 0 is its end. What is derived from a session is shared by the
+// MomentAt is a session at a moment, Unix nanoseconds, or moment.AtEnd. What is derived from a session is shared by the
 // moments that one Dashboard makes.
 func (d *Dashboard) MomentAt(s *session.Session, at int64) *moment.Moment {
 	return &moment.Moment{Env: d.env, Session: s, At: at}
@@ -191,7 +191,7 @@ func DriversOf(ctx context.Context, m *moment.Moment, submission string) (ids []
 		return nil, nil // as for most sessions of a cluster, which did not run it
 	}
 	end := *m
-	end.At = 0 // the IDs do not depend on the moment
+	end.At = moment.AtEnd // all drivers that the submission ever had
 	jobs, err := end.Jobs(ctx)
 	for i := range jobs {
 		if jobs[i].SubmissionID == submission {

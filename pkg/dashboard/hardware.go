@@ -153,8 +153,11 @@ func withoutUsage(process *pyjson.Object) *pyjson.Object {
 	return process
 }
 
+// unknownStart is when a process started if that is not known.
+const unknownStart = 0
+
 // processStats are a process's statistics as the reporter gives them
-// (ray/dashboard/modules/reporter/reporter_agent.py); started is in seconds, 0 if not known.
+// (ray/dashboard/modules/reporter/reporter_agent.py); started is in Unix seconds, or unknownStart.
 func processStats(pid any, started float64, cmdline []any) *pyjson.Object {
 	return pyjson.Obj(
 		"pid", pid, "createTime", started, "cpuPercent", 0.0, "cmdline", cmdline,
@@ -176,8 +179,9 @@ func withoutNulls(node *pyjson.Object) *pyjson.Object {
 			node.Delete(f)
 		}
 	}
-	node.Set("networkSpeed", firstOrZero(node.List("networkSpeed"), 2))
-	node.Set("diskIoSpeed", firstOrZero(node.List("diskIoSpeed"), 4))
+	const speeds, diskSpeeds = 2, 4 // the lengths of these lists
+	node.Set("networkSpeed", firstOrZero(node.List("networkSpeed"), speeds))
+	node.Set("diskIoSpeed", firstOrZero(node.List("diskIoSpeed"), diskSpeeds))
 	raylet := node.Object("raylet").Clone()
 	for _, f := range []string{"objectStoreUsedMemory", "objectStoreAvailableMemory"} {
 		if raylet.Get(f) == nil {

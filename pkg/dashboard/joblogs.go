@@ -18,8 +18,8 @@ import (
 // jobLog is /api/jobs/{job_or_submission_id}/logs: the whole log of a submission in a JSON string, written as it is
 // read.
 func jobLog(w http.ResponseWriter, r *Request) error {
-	log, ok, err := submissionOutput(w, r)
-	if !ok || err != nil {
+	log, answered, err := submissionOutput(w, r)
+	if answered || err != nil {
 		return err
 	}
 	if log.file == nil {
@@ -30,7 +30,7 @@ func jobLog(w http.ResponseWriter, r *Request) error {
 	out := bufio.NewWriter(answer) // holds the beginning back until some of the log was read
 	escaped := jsonString(out)
 	_, _ = out.WriteString(`{"logs": "`)
-	if err := log.write(r.Context(), escaped, 0, r.At); err != nil {
+	if err := log.write(r.Context(), escaped, wholeLog, r.At); err != nil {
 		return cutAnswer(answer, r, err)
 	}
 	if err := escaped.flush(); err == nil { // otherwise the client went away
@@ -84,10 +84,13 @@ func incompleteBytes(text []byte) int {
 	return cutCharacter(text)
 }
 
-// submissionOutput opens the log of the submission that a request names. If there is no such job, or it is a driver, of
-// which Ray shows no log, it answers the request itself and returns ok false. The log has no file if nothing of it is
-// stored.
-func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err error) {
+// wholeLog is the offset from which a log is sent whole.
+const wholeLog = 0
+
+// submissionOutput opens the log of the submission that a request names, as far as it was written at the requested
+// moment. If there is no such job, or it is a driver, of which Ray shows no log, it answers the request itself: then
+// answered is true. The log has no file if nothing of it is stored.
+func submissionOutput(w http.ResponseWriter, r *Request) (log part, answered bool, err error) {
 	id := r.Params["job_or_submission_id"]
 	jobs, err := r.Jobs(r.Context())
 	if err != nil {
@@ -96,23 +99,23 @@ func submissionOutput(w http.ResponseWriter, r *Request) (log part, ok bool, err
 	job := moment.FindJob(jobs, id)
 	switch {
 	case job == nil:
-		return part{}, false, writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
+		return part{}, true, writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
 	case job.SubmissionID == "":
-		return part{}, false, writeText(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
+		return part{}, true, writeText(w, http.StatusBadRequest, "Can only get logs of submission type jobs")
 	case job.Node.Nil():
 		// Ray requests the log from the driver's node. If a job never reached a node, its message says what happened.
-		return part{}, true, nil
+		return part{}, false, nil
 	}
 	log, _, err = openPart(r, moment.LogFile{Node: r.LogNames().Jobs[job.SubmissionID],
 		Path: moment.SubmissionLog(job.SubmissionID)})
-	return log, err == nil, err
+	return log, false, err
 }
 
-// jobLogTail is /api/jobs/{job_or_submission_id}/logs/tail, a WebSocket that sends the log as texts. It is closed at
-// the log's end: a stored job writes no more.
+// jobLogTail is /api/jobs/{job_or_submission_id}/logs/tail, a WebSocket that sends the whole log as texts. It is closed
+// at the log's end, where Ray's waits for more: a stored job writes no more.
 func jobLogTail(w http.ResponseWriter, r *Request) error {
-	log, ok, err := submissionOutput(w, r)
-	if !ok || err != nil {
+	log, answered, err := submissionOutput(w, r)
+	if answered || err != nil {
 		return err
 	}
 	ws, err := websocket.Accept(w, r.Request, nil) // pages of other sites are refused
@@ -122,8 +125,8 @@ func jobLogTail(w http.ResponseWriter, r *Request) error {
 	}
 	defer func() { _ = ws.CloseNow() }()
 	ctx := ws.CloseRead(r.Context()) // ends when the client leaves
-	if log.file != nil {
-		if err := log.write(ctx, textFrames(ctx, ws), 0, r.At); err != nil {
+	if log.file != nil {             // nil if nothing of it is stored
+		if err := log.write(ctx, textFrames(ctx, ws), wholeLog, r.At); err != nil {
 			if ctx.Err() == nil {
 				r.Log.WithError(err).WithField("url", r.URL.String()).Warn("send job log")
 			}

@@ -29,9 +29,9 @@ var (
 				return "SUBMISSION"
 			}
 			return "DRIVER"
-		}, newRows},
-		{filterable("job_id"), func(j *shownJob) any { return orNone(j.ID) }, fills},
-		{filterable("submission_id"), func(j *shownJob) any { return orNone(j.SubmissionID) }, newRows},
+		}, keepsSaved},
+		{filterable("job_id"), func(j *shownJob) any { return orNone(j.ID) }, fillsNull},
+		{filterable("submission_id"), func(j *shownJob) any { return orNone(j.SubmissionID) }, keepsSaved},
 		{shownOnly("driver_info"), func(j *shownJob) any {
 			d := j.Driver
 			if d == nil {
@@ -39,33 +39,33 @@ var (
 			}
 			return pyjson.Obj("id", d.ID.String(), "node_ip_address", j.nodes.IP(d.DriverNode.String()), "pid",
 				numberString(d.DriverPID))
-		}, fills},
-		{filterable("status"), func(j *shownJob) any { return j.Status }, follows},
+		}, fillsNull},
+		{filterable("status"), func(j *shownJob) any { return j.Status }, followsEvents},
 		{shownOnly("entrypoint"), func(j *shownJob) any {
 			if j.isSubmission() {
 				return orNone(j.Entrypoint)
 			}
 			return j.Entrypoint
-		}, newRows},
-		{shownOnly("message"), func(j *shownJob) any { return orNone(j.Message) }, follows},
-		{shownOnly("error_type"), func(j *shownJob) any { return orNone(j.ErrorType) }, follows},
-		{shownOnly("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, newRows},
+		}, keepsSaved},
+		{shownOnly("message"), func(j *shownJob) any { return orNone(j.Message) }, followsEvents},
+		{shownOnly("error_type"), func(j *shownJob) any { return orNone(j.ErrorType) }, followsEvents},
+		{shownOnly("start_time"), func(j *shownJob) any { return moment.Milliseconds(j.Start) }, keepsSaved},
 		{shownOnly("end_time"), func(j *shownJob) any {
 			if j.End == 0 && j.isSubmission() { // of a driver Ray writes 0
 				return nil
 			}
 			return moment.Milliseconds(j.End)
-		}, follows},
-		{shownOnly("metadata"), func(j *shownJob) any { return orEmpty(j.Metadata) }, newRows},
+		}, followsEvents},
+		{shownOnly("metadata"), func(j *shownJob) any { return orEmpty(j.Metadata) }, keepsSaved},
 		{shownOnly("runtime_env"), func(j *shownJob) any {
 			if env, err := pyjson.ParseObject([]byte(j.RuntimeEnv)); err == nil {
 				return env
 			}
 			return pyjson.Obj()
-		}, newRows},
-		{shownOnly("driver_agent_http_address"), func(j *shownJob) any { return orNone(j.AgentAddress) }, fills},
-		{shownOnly("driver_node_id"), func(j *shownJob) any { return orNone(rayid.Hex(j.Node)) }, fills},
-		{shownOnly("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, follows},
+		}, keepsSaved},
+		{shownOnly("driver_agent_http_address"), func(j *shownJob) any { return orNone(j.AgentAddress) }, fillsNull},
+		{shownOnly("driver_node_id"), func(j *shownJob) any { return orNone(rayid.Hex(j.Node)) }, fillsNull},
+		{shownOnly("driver_exit_code"), func(j *shownJob) any { return j.ExitCode }, followsEvents},
 	}
 	jobColumns = []column{
 		filterable("job_id").orNull(), filterable("submission_id").orNull(), shownOnly("entrypoint"),
@@ -78,8 +78,8 @@ var (
 var driverFields = func() []field[shownJob] {
 	fields := slices.Clone(jobFields)
 	for i := range fields {
-		if fields[i].use == fills {
-			fields[i].use = newRows
+		if fields[i].use == fillsNull {
+			fields[i].use = keepsSaved
 		}
 	}
 	return fields
@@ -160,7 +160,8 @@ func nameLogNodes(r *Request, rows []*pyjson.Object) []*pyjson.Object {
 
 // jobRows returns the rows of the State API's jobs (list_jobs in ray/dashboard/state_aggregator.py).
 func jobRows(r *Request) (rowSet, error) {
-	rows, err := readJobs(r, "")
+	const allJobs = ""
+	rows, err := readJobs(r, allJobs)
 	return rowSet{rows: rows, columns: jobColumns, detailColumns: columnsOf(jobFields), partialFailure: ""}, err
 }
 

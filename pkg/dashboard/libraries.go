@@ -70,7 +70,7 @@ func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 	if d.opts.Findings.Metrics != nil {
 		figures, err := d.queryFigures(r, emptyColumns(saved))
 		switch {
-		case r.Context().Err() != nil:
+		case r.Context().Err() != nil: // the client went away
 			return err
 		case err == nil:
 			saved = withFigures(saved, figures)
@@ -113,8 +113,8 @@ func datasetRows(saved *pyjson.Object) iter.Seq2[datasetFigure, *pyjson.Object] 
 	}
 }
 
-// emptyColumns returns the names of the columns that Ray fills from a Prometheus, if all their figures are 0; none if a
-// Prometheus filled any of them while the cluster ran.
+// emptyColumns returns the names of the columns that Ray fills from a Prometheus, at most maxColumns of them, if all
+// their figures are 0; none if a Prometheus filled any of them while the cluster ran.
 func emptyColumns(saved *pyjson.Object) map[string]bool {
 	columns := make(map[string]bool)
 	for _, row := range datasetRows(saved) {
@@ -189,7 +189,8 @@ func trainRuns(url string) handler {
 		switch {
 		case err != nil:
 			return err
-		case runs == nil || r.At != 0 && len(runs.List("train_runs")) == 0: // before the first run Ray knows of no state either
+		case runs == nil || r.At != moment.AtEnd && len(runs.List("train_runs")) == 0:
+			// Before the first run Ray, too, knows of no state.
 			return writeText(w, http.StatusInternalServerError, noTrainState)
 		}
 		return writeJSON(w, http.StatusOK, runs)

@@ -95,7 +95,8 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (ended,
 }
 
 // tasksCut moves the cut of a worker's log back to where the output of the first task begins that ran after the moment.
-// If no task ran at the moment, nothing was written between the two, so the cut is sure. Other logs' cuts stay.
+// If no task ran at the moment, nothing was written between its output and the cut, so the cut is sure. The cuts of
+// other logs, and of workers without such a task, stay.
 func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (cutPoint, error) {
 	output, ok := logname.ParseOutput(path.Base(log))
 	if !ok || output.Rotated {
@@ -110,7 +111,7 @@ func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (
 	if output.Stream == "err" {
 		later = worker.err
 	}
-	if later != math.MaxInt64 {
+	if later != noLaterTask {
 		cut.end, cut.unsure = min(cut.end, later), cut.unsure && worker.runs
 	}
 	return cut, nil
@@ -119,8 +120,11 @@ func tasksCut(ctx context.Context, m *moment.Moment, log string, cut cutPoint) (
 // workerOutput is what the tasks of a worker say about its logs at a moment.
 type workerOutput struct {
 	runs     bool  // one of them ran then
-	out, err int64 // where the output of those begins that ran later; math.MaxInt64: not known, or there is none
+	out, err int64 // where the output of those begins that ran later, or noLaterTask
 }
+
+// noLaterTask says that no task ran after the moment, or that it is not known where its output begins.
+const noLaterTask = math.MaxInt64
 
 // outputCache caches what tasks say at the moment that was last asked for: it is the same for all logs of an archive or
 // a search.
@@ -137,7 +141,7 @@ func outputsAt(ctx context.Context, m *moment.Moment) (map[string]*workerOutput,
 			for _, node := range m.Session.Logs.Nodes() {
 				for _, log := range m.Session.Logs.Paths(node) {
 					if output, ok := logname.ParseOutput(path.Base(log)); ok {
-						workers[output.Worker] = &workerOutput{out: math.MaxInt64, err: math.MaxInt64}
+						workers[output.Worker] = &workerOutput{out: noLaterTask, err: noLaterTask}
 					}
 				}
 			}
@@ -192,6 +196,9 @@ type timedLine struct {
 // findCut returns where the first line begins that is later than s.at, or the log's end. It searches behind the offset
 // from: all before it is known to be earlier. The cut is unsure if lines without a time stand before it, or if s.budget
 // was not enough.
+//
+// It halves the range [low, high) in which that line begins until one block has it, and then reads the block. end is
+// the earliest later line found so far.
 func (s *lineSearch) findCut(from int64) (cutPoint, error) {
 	low, high, end := from, s.f.Size(), s.f.Size()
 	for high-low > searchBlock {
@@ -229,6 +236,7 @@ func (s *lineSearch) findLine(from, to int64, wanted func(timedLine) bool) (*tim
 		}
 		s.budget -= searchBlock
 		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
+		// A character of two bytes begins at an even offset of the log.
 		encoding := logline.EncodingOf(block[min(pos&1, int64(len(block))):])
 		for start := lineStart(own, 0, pos == 0); start < len(own) &&
 			pos+int64(start) < to; start = lineStart(own, start+1, false) {
@@ -291,8 +299,10 @@ func LogOffset(ctx context.Context, m *moment.Moment, f *sessionlogs.File, at in
 	if err != nil {
 		return 0, err
 	}
-	search := lineSearch{ctx: ctx, f: f, at: at - 1, clock: clock, budget: maxSearched}
-	cut, err := search.findCut(0)
+	justBefore := at - 1 // findCut looks for a later line
+	search := lineSearch{ctx: ctx, f: f, at: justBefore, clock: clock, budget: maxSearched}
+	const begin = 0
+	cut, err := search.findCut(begin)
 	return cut.end, err
 }
 

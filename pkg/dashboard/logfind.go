@@ -111,7 +111,8 @@ func resolveLog(r *Request, o *options) (part, error) {
 	case o.submissionID != "":
 		node, ok := r.LogNames().Jobs[o.submissionID] // its driver's log (_resolve_job_filename)
 		if !ok {
-			return part{}, o.noLog("")
+			const noNode = ""
+			return part{}, o.noLog(noNode)
 		}
 		return namedLog(r, node, moment.SubmissionLog(o.submissionID))
 	}
@@ -136,7 +137,7 @@ func namedLog(r *Request, node rayid.Node, name string) (part, error) {
 		full = path.Join("/tmp/ray", r.Session.Ref.Name, "logs", name)
 	}
 	full = path.Clean(full)
-	below := ""
+	below := "" // stays so for a file outside the folder: no log has such a path
 	for _, folder := range []string{"/" + r.Session.Ref.Name + "/logs/", "/session_latest/logs/"} {
 		if _, rest, ok := strings.Cut(full, folder); ok {
 			below = rest
@@ -253,7 +254,7 @@ func listLogs(w http.ResponseWriter, r *Request) error {
 	if q.Has("glob") {
 		glob = q.Get("glob")
 	}
-	if _, err := intOr(r, "timeout", 0); err != nil {
+	if _, err := intOr(r, "timeout", 0); err != nil { // it has no effect
 		return err
 	}
 	id, ip := q.Get("node_id"), q.Get("node_ip")

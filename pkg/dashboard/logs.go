@@ -41,7 +41,7 @@ func oneLog(w http.ResponseWriter, r *Request) error {
 // what is stored of the log later (StreamLog in ray/dashboard/modules/log/log_agent.py).
 func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 	ctx, start := r.Context(), log.start
-	if o.lines != -1 {
+	if o.lines != allLines {
 		tail, err := log.file.TailStart(ctx, log.end, o.lines, log.end) // as Ray does, however long they are
 		if err != nil {
 			return err
@@ -86,6 +86,7 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 // atOnce sends what is written without waiting for more.
 type atOnce struct{ http.ResponseWriter }
 
+// Write sends p to the client at once, without waiting for a full buffer.
 func (a atOnce) Write(p []byte) (int, error) {
 	n, err := a.ResponseWriter.Write(p)
 	if err == nil {
@@ -106,10 +107,13 @@ type options struct {
 	pid                                               string
 	attempt                                           int
 	suffix                                            string
-	lines                                             int // -1: all
+	lines                                             int // the last ones, or allLines
 	downloadName                                      string
 	filterANSI                                        bool
 }
+
+// allLines is the number of lines by which clients ask for all.
+const allLines = -1
 
 // parseOptions reads the parameters of GET /api/v0/logs/{media_type} and refuses those that Ray refuses
 // (ray/dashboard/modules/state/state_head.py). timeout and interval are checked, but have no effect.
@@ -138,7 +142,7 @@ func parseOptions(r *Request) (o options, err error) {
 		attempt:    number("attempt_number", 0), lines: number("lines", defaultLogLines),
 	}
 	o.lines = cmp.Or(o.lines, defaultLogLines)
-	number("timeout", 0)
+	number("timeout", 0) // only checked
 	if q.Get("pid") != "" {
 		o.pid = strconv.Itoa(number("pid", 0))
 	}
@@ -171,7 +175,7 @@ func (o *options) check() error {
 			"them is required to fetch logs.")
 	case o.suffix != "out" && o.suffix != "err":
 		return badRequest("Invalid suffix: %s. Must be one of 'out' or 'err'.", o.suffix)
-	case o.lines < -1:
+	case o.lines < allLines:
 		return badRequest("Invalid lines: %d. Must be -1 for all or a number of lines.", o.lines)
 	}
 	return nil
@@ -183,6 +187,7 @@ func noSuchLog(format string, args ...any) error {
 }
 
 // noLog is Ray's error if no log matches the options. node is the ID of the node that was looked at, "" if none was.
+// The filename in Ray's message is that of the log that it found, so it is None here; suffix has a default.
 func (o *options) noLog(node string) error {
 	or := func(s string) string {
 		if s == "" {

@@ -46,19 +46,20 @@ func LogsAbout(ctx context.Context, m *moment.Moment, form url.Values) (found []
 		add(node, "raylet.out")
 	}
 	submission := form.Get("submission_id")
-	for _, j := range jobs {
-		if !j.DrivenBy(subject.job) && (submission == "" || j.SubmissionID != submission) {
-			continue
-		}
-		if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {
-			add(driver, moment.SubmissionLog(j.SubmissionID))
-			node = driver
-		}
-		if subject.worker.Nil() {
-			began = j.Start
-			add(node, "gcs_server.out", "raylet.out")
-		}
-		break
+	i := slices.IndexFunc(jobs, func(j moment.Job) bool {
+		return j.DrivenBy(subject.job) || submission != "" && j.SubmissionID == submission
+	})
+	if i < 0 {
+		return found, began, nil
+	}
+	j := &jobs[i]
+	if driver, ok := m.LogNames().Jobs[j.SubmissionID]; ok {
+		add(driver, moment.SubmissionLog(j.SubmissionID))
+		node = driver
+	}
+	if subject.worker.Nil() { // a job, or an actor that never ran
+		began = j.Start
+		add(node, "gcs_server.out", "raylet.out")
 	}
 	return found, began, nil
 }

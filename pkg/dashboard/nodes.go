@@ -91,8 +91,8 @@ func hostnames(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Node hostname list fetched.", "hostNameList", names)
 }
 
-// oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py). An unknown node has empty
-// details.
+// oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py): a node's details, with its
+// processes and all actors that ran on it. An unknown node has empty details.
 func oneNode(w http.ResponseWriter, r *Request) error {
 	id := r.Params["node_id"]
 	nodes, err := detailedSummaries(r)
@@ -276,20 +276,20 @@ func byEventsOr(name string, by func(*shownNode) any) func(*shownNode) any {
 // nodeFields are the State API's columns, in Ray's order (NodeState in ray/util/state/common.py). Events have the names
 // of resources and labels unchanged; the summary has them in camelCase.
 var nodeFields = []field[shownNode]{
-	{filterable("node_id"), rayletField("nodeId"), newRows},
-	{filterable("node_ip"), rayletField("nodeManagerAddress"), newRows},
-	{filterable("is_head_node").ofKind(boolKind), func(n *shownNode) any { return n.Head }, newRows},
-	{filterable("state"), func(n *shownNode) any { return n.State }, follows},
-	{shownOnly("state_message"), func(n *shownNode) any { return orNone(n.StateMessage) }, follows},
+	{filterable("node_id"), rayletField("nodeId"), keepsSaved},
+	{filterable("node_ip"), rayletField("nodeManagerAddress"), keepsSaved},
+	{filterable("is_head_node").ofKind(boolKind), func(n *shownNode) any { return n.Head }, keepsSaved},
+	{filterable("state"), func(n *shownNode) any { return n.State }, followsEvents},
+	{shownOnly("state_message"), func(n *shownNode) any { return orNone(n.StateMessage) }, followsEvents},
 	{filterable("node_name"), byEventsOr("nodeName", func(n *shownNode) any {
 		return cmp.Or(n.raylet.String("nodeName"), n.Events.Name)
-	}), newRows},
+	}), keepsSaved},
 	{shownOnly("resources_total"),
 		byEventsOr("resourcesTotal", func(n *shownNode) any { return orEmpty(n.ByEvents.Resources) }),
-		newRows},
-	{shownOnly("labels"), byEventsOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), newRows},
-	{detailOnly("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, newRows},
-	{detailOnly("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, follows},
+		keepsSaved},
+	{shownOnly("labels"), byEventsOr("labels", func(n *shownNode) any { return orEmpty(n.Events.Labels) }), keepsSaved},
+	{detailOnly("start_time_ms"), func(n *shownNode) any { return n.raylet.Int("startTimeMs") }, keepsSaved},
+	{detailOnly("end_time_ms"), func(n *shownNode) any { return moment.Milliseconds(n.End) }, followsEvents},
 }
 
 // nodeChecks are what Ray's node table refuses (get_all_node_info in ray/util/state/state_manager.py).

@@ -80,6 +80,7 @@ func (g *objectGroup) add(row *pyjson.Object) float64 {
 	return mb
 }
 
+// object returns the group's counts under the names of Ray's ObjectSummaryPerKey.
 func (g *objectGroup) object() *pyjson.Object {
 	return pyjson.Obj("total_objects", g.objects, "total_size_mb", g.mb, "total_num_workers", len(g.workers),
 		"total_num_nodes", len(g.nodes),

@@ -11,30 +11,30 @@ import (
 // groupFields are the State API's columns, in Ray's order (PlacementGroupState in ray/util/state/common.py). If no
 // event defined a group, its bundles and the time of its request are the saved ones.
 var groupFields = []field[moment.Group]{
-	{filterable("placement_group_id"), func(g *moment.Group) any { return g.ID }, newRows},
-	{filterable("name"), func(g *moment.Group) any { return g.Name }, newRows},
-	{filterable("creator_job_id"), func(g *moment.Group) any { return g.Job.String() }, newRows},
-	{filterable("state"), func(g *moment.Group) any { return g.State }, follows},
+	{filterable("placement_group_id"), func(g *moment.Group) any { return g.ID }, keepsSaved},
+	{filterable("name"), func(g *moment.Group) any { return g.Name }, keepsSaved},
+	{filterable("creator_job_id"), func(g *moment.Group) any { return g.Job.String() }, keepsSaved},
+	{filterable("state"), func(g *moment.Group) any { return g.State }, followsEvents},
 	{detailOnly("bundles"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("bundles"); saved != nil && (!g.Newer || len(g.Events.Bundles) == 0) {
 			return saved
 		}
 		return bundleRows(g.Events, g.ByEvents)
-	}, follows},
+	}, followsEvents},
 	{filterableDetail("is_detached"), func(g *moment.Group) any {
 		if g.Events == nil {
 			return nil
 		}
 		return g.Events.Detached
-	}, fills},
+	}, fillsNull},
 	{detailOnly("stats"), func(g *moment.Group) any {
 		if saved := g.Saved.Get("stats"); saved != nil && !g.Newer {
 			return saved
 		}
 		return groupStats(g.ByEvents, g.Saved.Object("stats").Get("creation_request_received_ns"))
-	}, follows},
-	{detailOnly("topology_strategy").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
-	{detailOnly("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, newRows},
+	}, followsEvents},
+	{detailOnly("topology_strategy").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, keepsSaved},
+	{detailOnly("topology_assignments").notIn255(), func(*moment.Group) any { return pyjson.Obj() }, keepsSaved},
 }
 
 // groupRows returns the rows of the State API's placement groups (list_placement_groups in

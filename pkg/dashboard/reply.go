@@ -174,7 +174,7 @@ func (s *stream) value(v any) {
 	switch v := v.(type) {
 	case *pyjson.Object:
 		if v == nil {
-			break
+			break // null
 		}
 		s.object(v.All())
 		return
@@ -248,7 +248,8 @@ func (f *finite) WriteHeader(status int) {
 	f.ResponseWriter.WriteHeader(status)
 }
 
-// Write passes on a part of an answer.
+// Write passes on a part of an answer. If it is JSON, f.null holds a minus sign at its end back, until it is known what
+// follows.
 func (f *finite) Write(p []byte) (int, error) {
 	if !f.begun {
 		f.WriteHeader(http.StatusOK)

@@ -140,8 +140,8 @@ func savedOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).Saved, url, otherwise)
 }
 
-// savedThenOr is savedOr for what changes while a session runs: it answers with nothing that was saved after the
-// requested moment.
+// savedThenOr makes a handler for what changes while a session runs: it answers like that of savedOr, but with nothing
+// that was saved after the requested moment.
 func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
 }

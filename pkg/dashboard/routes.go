@@ -129,6 +129,7 @@ func (d *Dashboard) Routes() []Route {
 	return all
 }
 
+// refuse answers 405 and says why a stored session cannot do what was requested.
 func (r refusal) refuse(w http.ResponseWriter, _ *Request) {
 	w.Header().Set("Allow", "GET, HEAD")
 	writeText(w, http.StatusMethodNotAllowed, "This is a stored session of a Ray cluster, not a running one: "+r.reason+
@@ -204,6 +205,7 @@ func workersAndLogs(s *session.Session) int {
 	return len(s.Workers) + logs/logsOfWorker
 }
 
+// groupsAndBundles counts the placement groups and their bundles: an answer has both.
 func groupsAndBundles(s *session.Session) int {
 	n := len(s.PlacementGroups)
 	for i := range s.PlacementGroups {

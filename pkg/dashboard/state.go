@@ -64,9 +64,9 @@ type field[T any] struct {
 type use uint8
 
 const (
-	newRows use = iota // nothing: the saved one stays
-	fills              // replaces null
-	follows            // replaces the saved one, if events are newer: the field depends on the thing's state
+	keepsSaved    use = iota // nothing: the saved one stays
+	fillsNull                // replaces null
+	followsEvents            // replaces the saved one, if events are newer: the field depends on the thing's state
 )
 
 // rowOf returns the row of a thing: a copy of the saved one with the fields that its events decide, the saved one
@@ -74,12 +74,13 @@ const (
 func rowOf[T any](fields []field[T], thing *T, saved *pyjson.Object, newer bool) *pyjson.Object {
 	row := saved
 	for _, f := range fields {
-		stays := f.use == newRows || f.use == fills && saved.Get(f.name) != nil || f.use == follows && !newer
+		stays := f.use == keepsSaved || f.use == fillsNull && saved.Get(f.name) != nil ||
+			f.use == followsEvents && !newer
 		if saved != nil && stays {
 			continue
 		}
 		if row == saved {
-			row = saved.Clone()
+			row = saved.Clone() // an empty one if saved is nil
 		}
 		var value any
 		if f.value != nil {
@@ -233,7 +234,8 @@ type selection struct {
 }
 
 // filterSortCut filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its
-// callers).
+// callers): by set.compare or, without it, by the first column, to q.Limit rows. Rows that Ray's own store leaves out
+// do not count as listed.
 func (set rowSet) filterSortCut(q tasktable.Query) (selection, error) {
 	filters, err := set.convertFilters(q.Filters)
 	if err != nil {

@@ -146,6 +146,7 @@ func objectOf(value func(tasktable.Row) []byte) taskWriter {
 	return func(e *taskEncoder, b []byte) []byte { return appendObjectOr(b, value(e.Row), "{}") }
 }
 
+// appendPID appends the column worker_pid; null if it is not known.
 func (e *taskEncoder) appendPID(b []byte) []byte {
 	if pid := e.PID(); pid != 0 {
 		return strconv.AppendInt(b, int64(pid), 10)
@@ -153,6 +154,7 @@ func (e *taskEncoder) appendPID(b []byte) []byte {
 	return append(b, "null"...)
 }
 
+// appendPaused appends the column is_debugger_paused; null if no event says it.
 func (e *taskEncoder) appendPaused(b []byte) []byte {
 	if paused, ok := e.Paused(); ok {
 		return strconv.AppendBool(b, paused)
@@ -184,6 +186,7 @@ func (e *taskEncoder) appendStates(b []byte) []byte {
 	return append(b, ']')
 }
 
+// appendTime appends a time in nanoseconds as milliseconds; null if t is nil.
 func appendTime(b []byte, t *int64) []byte {
 	if t == nil {
 		return append(b, "null"...)
@@ -306,11 +309,11 @@ func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 const setupTimeoutSeconds = 600
 
 // runtimeEnvInfo returns a runtime environment as Ray's RuntimeEnvInfo (src/ray/protobuf/runtime_env_common.proto),
-// with the defaults that Ray fills in.
+// with the defaults that Ray fills in. One that is no JSON object has only its text.
 func runtimeEnvInfo(serialized string) *pyjson.Object {
 	info := pyjson.Obj("serialized_runtime_env", serialized)
 	if serialized == "" {
-		return info // a driver's
+		return info // that of a driver's task, for which Ray fills in nothing
 	}
 	env, err := pyjson.ParseObject([]byte(serialized))
 	if err != nil {
@@ -342,6 +345,7 @@ func appendHex(b, id []byte) []byte {
 
 func appendText(b, text []byte) []byte { return pyjson.AppendString(b, string(text)) }
 
+// appendOptional appends a text as a JSON string; null unless ok.
 func appendOptional(b, text []byte, ok bool) []byte {
 	if !ok {
 		return append(b, "null"...)
@@ -349,6 +353,7 @@ func appendOptional(b, text []byte, ok bool) []byte {
 	return appendText(b, text)
 }
 
+// appendObjectOr appends an object that is JSON already, or empty if it is nil.
 func appendObjectOr(b, object []byte, empty string) []byte {
 	if object == nil {
 		return append(b, empty...)

@@ -59,6 +59,7 @@ func refusedFilter(err error) error {
 	return err
 }
 
+// taskFilterColumns returns the columns of tasks, for the error about a filter by another one.
 func taskFilterColumns() []column {
 	all := make([]column, len(taskColumns))
 	for i, c := range taskColumns {
@@ -194,6 +195,7 @@ func taskSummaryReply(groups any, by string, c tasktable.TaskCounts, listed, mat
 	return l
 }
 
+// stateCounts returns the numbers of attempts by state as a JSON object.
 func stateCounts(states []tasktable.StateCount) *pyjson.Object {
 	o := pyjson.Obj()
 	for _, s := range states {

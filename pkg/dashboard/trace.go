@@ -90,6 +90,7 @@ var colours = map[string]string{
 	"register_remote_function":   "detailed_memory_dump",
 }
 
+// colourOf returns Ray's colour for an event of a trace, by the event's name.
 func colourOf(name string) string {
 	if c, ok := colours[name]; ok {
 		return c

@@ -33,24 +33,24 @@ func (w *shownWorker) launchTime(column string, by uint64) any {
 
 // workerFields are the State API's columns, in Ray's order (WorkerState in ray/util/state/common.py).
 var workerFields = []field[shownWorker]{
-	{filterable("worker_id"), func(w *shownWorker) any { return w.ID }, newRows},
-	{filterable("is_alive").ofKind(boolKind), func(w *shownWorker) any { return w.Alive }, follows},
-	{filterable("worker_type"), func(w *shownWorker) any { return w.Type }, newRows},
-	{filterable("exit_type"), func(w *shownWorker) any { return orNone(w.ExitType) }, follows},
-	{filterable("node_id"), func(w *shownWorker) any { return w.Node }, newRows},
-	{filterable("ip"), func(w *shownWorker) any { return w.ip }, newRows},
-	{filterable("pid").ofKind(intKind), func(w *shownWorker) any { return w.PID }, newRows},
-	{detailOnly("exit_detail"), func(w *shownWorker) any { return orNone(w.ExitDetail) }, follows},
+	{filterable("worker_id"), func(w *shownWorker) any { return w.ID }, keepsSaved},
+	{filterable("is_alive").ofKind(boolKind), func(w *shownWorker) any { return w.Alive }, followsEvents},
+	{filterable("worker_type"), func(w *shownWorker) any { return w.Type }, keepsSaved},
+	{filterable("exit_type"), func(w *shownWorker) any { return orNone(w.ExitType) }, followsEvents},
+	{filterable("node_id"), func(w *shownWorker) any { return w.Node }, keepsSaved},
+	{filterable("ip"), func(w *shownWorker) any { return w.ip }, keepsSaved},
+	{filterable("pid").ofKind(intKind), func(w *shownWorker) any { return w.PID }, keepsSaved},
+	{detailOnly("exit_detail"), func(w *shownWorker) any { return orNone(w.ExitDetail) }, followsEvents},
 	{detailOnly("worker_launch_time_ms"),
 		func(w *shownWorker) any { return w.launchTime("worker_launch_time_ms", w.Launch) },
-		follows},
+		followsEvents},
 	{detailOnly("worker_launched_time_ms"),
-		func(w *shownWorker) any { return w.launchTime("worker_launched_time_ms", w.Launched) }, follows},
+		func(w *shownWorker) any { return w.launchTime("worker_launched_time_ms", w.Launched) }, followsEvents},
 	{detailOnly("start_time_ms"), func(w *shownWorker) any { return w.launchTime("start_time_ms", w.Started) },
-		follows},
-	{detailOnly("end_time_ms"), func(w *shownWorker) any { return w.Ended }, follows},
-	{filterableDetail("debugger_port"), nil, newRows},
-	{filterableDetail("num_paused_threads"), nil, newRows},
+		followsEvents},
+	{detailOnly("end_time_ms"), func(w *shownWorker) any { return w.Ended }, followsEvents},
+	{filterableDetail("debugger_port"), nil, keepsSaved},
+	{filterableDetail("num_paused_threads"), nil, keepsSaved},
 }
 
 // readWorkers reads the workers and the addresses of their nodes.
@@ -166,7 +166,7 @@ func workerProcess(r *Request, stats *pyjson.Object) *pyjson.Object {
 
 // agentProcess is the row of an agent in a node's details: a process without a core worker.
 func agentProcess(pid int64, title string) *pyjson.Object {
-	row := processStats(pid, 0, []any{title})
+	row := processStats(pid, unknownStart, []any{title})
 	row.SetAll("coreWorkerStats", []any{}, "language", "", "jobId", noJob)
 	return row
 }
@@ -190,7 +190,7 @@ func nodeProcesses(r *Request, node string, saved []any) ([]any, error) {
 			s, _ := stats[0].(*pyjson.Object)
 			id = s.String("workerId")
 		}
-		if unlisted[id] || id == "" || !inEvents(r, id) {
+		if unlisted[id] || id == "" || !inEvents(r, id) { // it is alive, or events say nothing about it
 			rows = append(rows, v)
 		}
 		delete(unlisted, id)
@@ -296,7 +296,7 @@ func withProcesses(row *pyjson.Object, f facts, workers []*pyjson.Object) *pyjso
 	raylet.Set("coreWorkersStats", stats)
 	row.Set("raylet", raylet)
 	if raylet.String("state") == moment.Alive {
-		row.Set("agent", processStats(nil, 0, []any{dashboardAgentTitle}))
+		row.Set("agent", processStats(nil, unknownStart, []any{dashboardAgentTitle}))
 	}
 	return row
 }

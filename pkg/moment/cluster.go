@@ -25,7 +25,8 @@ type buildCache struct {
 type Build struct{ Version, Commit, Python string }
 
 var (
-	// buildLine is what gcs_server.out begins with (src/ray/gcs/gcs_server_main.cc).
+	// buildLine is what gcs_server.out begins with (src/ray/gcs/gcs_server_main.cc), such as "… Ray cluster metadata
+	// ray_version=2.55.1 ray_commit=4ad0a8a".
 	buildLine = lazyregexp.New(`Ray cluster metadata ray_version=(\S+) ray_commit=(\S+)`)
 	// clusterIDLine is a part of the line that the dashboard's modules log at their start
 	// (ray/dashboard/subprocesses/module.py).

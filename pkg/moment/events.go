@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
 // Cluster events are the JSON objects, one per line, that Ray's processes write to logs/events/event_{SOURCE}*.log
@@ -32,7 +33,7 @@ type eventCache struct {
 func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	var version strings.Builder
 	for _, log := range m.LogNames().Events {
-		version.WriteString(m.Session.Logs.Version(log.Node, log.Path, 0) + ",")
+		version.WriteString(m.Session.Logs.Version(log.Node, log.Path, sessionlogs.Whole) + ",")
 	}
 	all, err := Cached[eventCache](m).events.GetFor(ctx, version.String(),
 		func(ctx context.Context) ([]*pyjson.Object, error) {

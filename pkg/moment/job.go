@@ -134,7 +134,7 @@ func (m *Moment) Jobs(ctx context.Context) ([]Job, error) {
 			b.laterDriver[id] = true
 		}
 	}
-	b.runs = m.At == 0 && m.Runs(ctx)
+	b.runs = m.At == AtEnd && m.Runs(ctx)
 	jobs, err := b.submissions(ctx, snapshot)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ func (m *Moment) addMissing(ctx context.Context, rows []*pyjson.Object,
 		return rows, nil
 	}
 	listed := map[[2]string]bool{}
-	key := func(row *pyjson.Object) [2]string {
+	key := func(row *pyjson.Object) [2]string { // the submission's ID or, of a driver without one, the job's
 		if id := row.String("submission_id"); id != "" {
 			return [2]string{id, ""}
 		}
@@ -363,7 +363,7 @@ func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
 	existed = len(j.Transitions) == 0
 	for _, t := range j.Transitions {
 		if at != 0 && t.Time > at {
-			continue // as in ActorAt
+			continue // not the last one: an end may have an earlier time than what was before it
 		}
 		existed = true
 		s.Started = cmp.Or(s.Started, t.Time)

@@ -211,6 +211,7 @@ const (
 )
 
 var (
+	// logTime is what a line of Ray's own begins with, such as "2026-11-20 23:20:00,123\tINFO …".
 	logTime       = lazyregexp.New(`^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3})\t`)
 	entrypointRun = lazyregexp.New(`(?m)^Running entrypoint for job [^:\n]*: (.*)$`)
 	refused       = lazyregexp.New(`(?s)\t\w+ job_manager\.py:\d+ -- (Failed to start supervisor actor )for job (\S+: '.*)`)
@@ -226,9 +227,10 @@ func (m *Moment) logFactsOf(ctx context.Context, id string, zone *time.Location)
 	names, logs := m.LogNames(), m.Session.Logs
 	node, hasLog := names.Jobs[id]
 	own, supervisorPath := LogFile{Node: node, Path: SubmissionLog(id)}, supervisorPrefix+id+suffix
-	version := logs.Version(node, own.Path, jobHeadBytes) + " " + logs.Version(names.Supervisors[id], supervisorPath, 0)
+	version := logs.Version(node, own.Path, jobHeadBytes) + " " +
+		logs.Version(names.Supervisors[id], supervisorPath, sessionlogs.Whole)
 	if known, _ := value.Loaded(); known.exited && known.exitCode != 0 {
-		version += " " + logs.Version(node, own.Path, 0) // its last lines are shown
+		version += " " + logs.Version(node, own.Path, sessionlogs.Whole) // its last lines are shown
 	}
 	return value.GetFor(ctx, version, func(ctx context.Context) (facts logFacts, err error) {
 		if hasLog {
@@ -276,14 +278,15 @@ func (f *logFacts) readHead(ctx context.Context, logs *sessionlogs.Set, log LogF
 		return err
 	}
 	if m := logTime().FindSubmatch(head); m != nil {
-		if t, err := time.ParseInLocation("2006-01-02 15:04:05.000", string(m[1])+"."+string(m[2]), zone); err == nil {
+		seconds, millis := string(m[1]), string(m[2])
+		if t, err := time.ParseInLocation("2006-01-02 15:04:05.000", seconds+"."+millis, zone); err == nil {
 			f.started = t.UnixNano()
 		}
 	}
 	if m := entrypointRun().FindSubmatch(head); m != nil {
 		f.entrypoint = string(m[1])
 	} else if m := refused().FindSubmatch(head); m != nil {
-		f.refused = string(m[1]) + string(m[2])
+		f.refused = string(m[1]) + string(m[2]) // the sentence without the words "for job"
 	}
 	return nil
 }

@@ -22,11 +22,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
+// AtEnd is the moment at which a session ended, whenever that was.
+const AtEnd = 0
+
 // Moment is one session at one moment.
 type Moment struct {
 	*Env
 	Session *session.Session
-	// At is the moment, Unix nanoseconds; 0 means the session's end.
+	// At is the moment, Unix nanoseconds, or AtEnd.
 	At int64
 	// RayVersion is the session's in the list of sessions, "" if it is not known.
 	RayVersion string
@@ -62,6 +65,7 @@ func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	if end.IsZero() {
 		end = m.Session.LastStored()
 	}
+	// A start that is not recorded is only from the session's name, and less exact than the first event.
 	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (!m.Session.Life.Recorded ||
 		first.Before(begin)) {
 		begin = first

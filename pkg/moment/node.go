@@ -153,7 +153,7 @@ func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	existed = at == 0 || n.Start <= at && (n.Start != 0 || len(n.Transitions) == 0)
 	for _, t := range n.Transitions {
 		if at != 0 && t.Time > at {
-			continue // as in ActorAt
+			continue // not the last one: an end may have an earlier time than what was before it
 		}
 		existed = true
 		s.State = t.State

@@ -117,7 +117,7 @@ func groupAt(g *entities.PlacementGroup, at int64) (s GroupState, existed bool) 
 	existed = at == 0 || g.Created <= at && (g.Created != 0 || len(g.Transitions) == 0)
 	for _, t := range g.Transitions {
 		if at != 0 && t.Time > at {
-			continue // as in ActorAt
+			continue // not the last one: an end may have an earlier time than what was before it
 		}
 		existed = true
 		s.Created = cmp.Or(s.Created, t.Time)

@@ -69,9 +69,9 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			for id := range m.LogNames().Jobs {
 				evidenceOf(id)
 			}
-			whole := *m
-			whole.At = 0
-			events, err := whole.ClusterEvents(ctx)
+			atEnd := *m
+			atEnd.At = AtEnd
+			events, err := atEnd.ClusterEvents(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -268,7 +268,7 @@ func (b *jobBuilder) stillRuns(id string, e *evidence, facts logFacts) bool {
 		return false
 	}
 	now, _ := ActorAt(e.supervisor, b.m.At)
-	last, _ := ActorAt(e.supervisor, 0)
+	last, _ := ActorAt(e.supervisor, AtEnd)
 	return now.State == Alive && (b.runs || last.State == Dead)
 }
 

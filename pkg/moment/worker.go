@@ -259,7 +259,7 @@ func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	existed = len(w.Transitions) == 0
 	for _, t := range w.Transitions {
 		if at != 0 && t.Time > at {
-			continue // as in ActorAt
+			continue // not the last one: an end may have an earlier time than what was before it
 		}
 		existed = true
 		s.Alive = t.State != Dead

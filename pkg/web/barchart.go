@@ -92,33 +92,38 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	return c
 }
 
+// maxLines is how many lines above 0 an axis has at most.
+const maxLines = 5
+
 // axisStep returns the distance between the lines of an axis up to the greatest value: 1, 2 or 5 times a power of ten,
-// so that there are at most five lines above 0. If the greatest value is not above 0, it is 1.
+// so that there are at most maxLines. If the greatest value is not above 0, it is 1.
 func axisStep(greatest float64) float64 {
 	if !(greatest > 0) {
 		return 1
 	}
-	scale := math.Pow(10, math.Floor(math.Log10(greatest/5)))
+	scale := math.Pow(10, math.Floor(math.Log10(greatest/maxLines)))
 	for _, factor := range []float64{1, 2, 5, 10} {
-		if factor*scale*5 >= greatest {
+		if factor*scale*maxLines >= greatest {
 			return factor * scale
 		}
 	}
 	return 10 * scale
 }
 
-// countStep is axisStep for whole numbers.
+// countStep is axisStep for an axis of whole numbers: at least 1.
 func countStep(greatest float64) float64 { return max(1, axisStep(greatest)) }
 
-// timeStep is axisStep for seconds: a time that people read easily, such as 30 s, 15 min or 6 h.
+// timeStep returns the distance between the lines of an axis of times up to the greatest one, both in seconds, so that
+// there are at most maxLines: a time that people read easily, such as 30 s, 15 min or 6 h. It is a fraction of a second
+// if whole seconds would give too few lines, and a number of whole days if 12 hours are too little.
 func timeStep(greatest float64) float64 {
 	const minute, hour, day = 60, 60 * 60, 24 * 60 * 60
-	if greatest < 5 {
+	if greatest < maxLines {
 		return axisStep(greatest)
 	}
 	for _, step := range []float64{1, 2, 5, 10, 15, 30, minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute,
 		30 * minute, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour} {
-		if step*5 >= greatest {
+		if step*maxLines >= greatest {
 			return step
 		}
 	}

@@ -125,8 +125,10 @@ func (p Compare) Costs() BarChart {
 	return p.runChart("What the last runs cost in "+p.Prices.Currency, cost, axisStep, amountText)
 }
 
-// runChart draws a value of each of the last runs, in which value's second result says whether it is known; step and
-// write are those of barChart. It draws nothing if there is only one run.
+// runChart makes a chart with a bar for each of p.Runs, which are in the order of their starts; an empty one if there
+// is only one run. A bar's height is its value, 0 if that is not known. Its link leads to the comparison of the page's
+// session with the run, that of the page's session itself to its overview. Compared runs are marked. step and write are
+// those of barChart.
 func (p Compare) runChart(label string, value func(Run) (v float64, known bool), step func(greatest float64) float64,
 	write func(float64) string) BarChart {
 	if len(p.Runs) < 2 {
@@ -140,7 +142,7 @@ func (p Compare) runChart(label string, value func(Run) (v float64, known bool),
 			bar.Text = "not known, " + bar.Text
 		}
 		bar.Parts = []BarPart{{Class: "other", Value: v}}
-		if run.Ref == p.Head.Ref {
+		if run.Ref == p.Head.Ref { // the page's own session, which is not compared with itself
 			bar.Link = p.Base + run.Path + "overview"
 		}
 		if run.Outcome == catalog.Failed {

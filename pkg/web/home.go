@@ -225,7 +225,7 @@ func (q Query) filterChip(name, value string) Chip {
 }
 
 // Chosen are the filters that are set and name something, such as a cluster or a user: each with a link that removes
-// it.
+// it. Other filters, such as those by state, are shown as choices, see States.
 func (q Query) Chosen() (chips []Chip) {
 	names := []string{"cluster", "owner", "namespace", "user", "label", "finding", "kubernetes_cluster"}
 	for _, set := range paramsOf(q.Filter, names) {

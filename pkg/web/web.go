@@ -66,10 +66,10 @@ type Page interface {
 	template() string // its file
 }
 
-// policy has browsers load nothing for a page that this server does not serve. Only the server's own pages may show it
-// in a frame.
-const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
-	"connect-src 'self'; " +
+// contentSecurityPolicy has browsers load nothing for a page that this server does not serve. Only the server's own
+// pages may show it in a frame.
+const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; " +
+	"font-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
 
 // Write answers with a page. If the page's template does not fit its data it panics before it writes anything. No cache
@@ -82,7 +82,7 @@ func Write(w http.ResponseWriter, status int, p Page) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", contentSecurityPolicy)
 	w.WriteHeader(status)
 	_, _ = w.Write(body.Bytes())
 }

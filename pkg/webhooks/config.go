@@ -205,7 +205,8 @@ func (r *Receiver) readAddress(getenv func(string) string) error {
 	return nil
 }
 
-// wantsEvent says whether a receiver gets an event.
+// wantsEvent says whether a receiver gets an event: by the event's type and namespace, and by the outcome of an ended
+// session or the kind of a finding. Without kinds it gets the findings that are errors.
 func (r *Receiver) wantsEvent(e *Event) bool {
 	if !slices.Contains(r.Events, e.Type) || !r.Namespaces.Match(e.Namespace) {
 		return false

@@ -165,6 +165,7 @@ type boundedConn struct {
 	left int
 }
 
+// Read reads from the server until it has sent more than a mail server needs to.
 func (c *boundedConn) Read(p []byte) (n int, err error) {
 	if c.left == 0 {
 		return 0, errors.New("the mail server's answer is too long")

@@ -128,8 +128,8 @@ func events(e catalog.Entry, report *findings.Report, failed []moment.Job, conti
 	return all
 }
 
-// failedJobs returns the jobs of a report that failed, in the order in which they ended. Their messages are the
-// report's summaries.
+// failedJobs returns the jobs of a report that failed, in the order in which they ended; first those whose end is not
+// known. Their messages are the report's summaries.
 func failedJobs(r *findings.Report) (failed []moment.Job) {
 	for _, j := range r.Jobs {
 		if j.Status != jobstatus.Failed {
@@ -169,8 +169,9 @@ func forReceiver(r *Receiver, all []*Event) (chosen []*Event) {
 	return chosen
 }
 
-// causeOf returns the title of the finding at the beginning of the causes of a job's failure; Ray's message if there is
-// no such finding or no report.
+// causeOf returns the title of the finding that is the root cause of a job's failure, in one line; Ray's message if
+// there is no such finding or no report. Findings and their causes are sorted by importance, so the first of each is
+// followed.
 func causeOf(r *findings.Report, j moment.Job) string {
 	if r == nil {
 		return oneLine(j.Message)
@@ -179,7 +180,7 @@ func causeOf(r *findings.Report, j moment.Job) string {
 	var cause *findings.Finding
 	for _, f := range r.Findings {
 		byID[f.ID] = f
-		ofJob := j.SubmissionID != "" && f.SubmissionID == j.SubmissionID || j.ID != "" && f.JobID == j.ID
+		ofJob := (j.SubmissionID != "" && f.SubmissionID == j.SubmissionID) || (j.ID != "" && f.JobID == j.ID)
 		if cause == nil && ofJob && f.Severity == findings.Error {
 			cause = f
 		}

@@ -155,7 +155,7 @@ func slackText(e *Event) string {
 	return text
 }
 
-// plainText returns an event in a few lines for people.
+// plainText returns an event in a few lines for people: what happened, why, and how many more such events there are.
 func plainText(e *Event) string {
 	where := e.Namespace + "/" + e.Cluster
 	var text string

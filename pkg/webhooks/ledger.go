@@ -122,7 +122,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 		}
 		if n > s.claim {
 			s.claim, s.expiry = n, l.claimExpiry(n, at)
-			if s.continued && isEarlier(at) {
+			if s.continued && isEarlier(at) { // it was a claim of the earlier end, which is done
 				s.expiry = time.Time{}
 			}
 		}
@@ -153,7 +153,9 @@ type doneRecord struct {
 	scope string
 }
 
-// list lists the records of a session for one scope. Names that it does not know are skipped.
+// list lists the records of a session, and sorts them by what they mean for the work of one scope: deliveries
+// ("told.…"), claims ("claim.{number}") and ends ("done" or "done.{time}") of the scope itself, of the whole session
+// and of its jobs. Names that it does not know are skipped.
 func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (records, error) {
 	r := records{sent: map[string]bool{}, claimed: map[int]time.Time{}, finished: map[string]bool{},
 		jobsUntil: map[string]time.Time{}}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -73,7 +74,8 @@ func requestedWait(resp *http.Response) time.Duration {
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	format := r.format()
 	if format.body == nil {
-		return sendMail(ctx, c.Timeout, nil, r, e)
+		var systems *tls.Config // nil: the system's certificates are trusted
+		return sendMail(ctx, c.Timeout, systems, r, e)
 	}
 	body, err := encode(r, e)
 	if err != nil {
@@ -136,6 +138,7 @@ type metrics struct {
 	errors   prometheus.Counter
 }
 
+// newMetrics makes and registers the metrics of a sender.
 func newMetrics(registerer prometheus.Registerer, s *Sender) metrics {
 	m := metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{

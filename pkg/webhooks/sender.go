@@ -177,7 +177,8 @@ func (s *Sender) Start() {
 // Close ends work in progress. Other replicas, or the next start, continue it when its claims have expired.
 func (s *Sender) Close() { s.loop.Close() }
 
-// run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends.
+// run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends. Between
+// two looks it only has due work done: often enough for the shortest wait, and when a worker has finished.
 func (s *Sender) run(ctx context.Context) {
 	look := time.NewTicker(s.opts.Timing.Interval)
 	defer look.Stop()
@@ -375,8 +376,8 @@ func (s *Sender) dispatch(ctx context.Context) {
 		w.busy = true
 		s.loop.Start(func(context.Context) {
 			finished := false
-			if working, done, err := s.workers.Take(ctx, u.session.Namespace, 0); err == nil {
-				finished = w.step(ctx, working)
+			if turnCtx, done, err := s.workers.Take(ctx, u.session.Namespace, turns.NoLimit); err == nil {
+				finished = w.step(ctx, turnCtx)
 				done()
 			}
 			s.mu.Lock()
@@ -398,8 +399,8 @@ func (s *Sender) dispatch(ctx context.Context) {
 		w.busy = true
 		e, answer := w.entry, w.answer
 		s.loop.Start(func(context.Context) {
-			if working, done, err := s.workers.Take(ctx, ref.Namespace, 0); err == nil {
-				s.lookForFailed(working, w, e, answer)
+			if turnCtx, done, err := s.workers.Take(ctx, ref.Namespace, turns.NoLimit); err == nil {
+				s.lookForFailed(turnCtx, w, e, answer)
 				done()
 			} else {
 				s.mu.Lock()
@@ -439,7 +440,7 @@ func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 		t.failingSince = time.Now()
 	}
 	var pause time.Duration
-	if t.errors >= pauseAfter {
+	if t.errors >= pauseAfter { // each further error doubles it; 10 doublings reach MaxWait, and more would overflow
 		pause = s.opts.Timing.MinWait << min(10, t.errors-pauseAfter)
 	}
 	if busy := (busyError{}); errors.As(err, &busy) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -52,12 +53,12 @@ func (w *work) delay() {
 // claimLasts says whether the claim is valid for longer than sending and recording an event may take.
 func (w *work) claimLasts() bool { return lease.Until(w.claimEnd) > 2*w.s.opts.Timing.Request }
 
-// step does as much of the work as is possible now. It stops early when working ends, because others wait, or when ctx
+// step does as much of the work as is possible now. It stops early when turnCtx ends, because others wait, or when ctx
 // ends. finished says that nothing is left, or that another replica has done it. Errors are logged, and delay the next
 // step.
-func (w *work) step(ctx, working context.Context) (finished bool) {
+func (w *work) step(ctx, turnCtx context.Context) (finished bool) {
 	err := guard.CatchPanic("webhooks about "+w.entry.Ref.String(), func() (err error) {
-		finished, err = w.advance(ctx, working)
+		finished, err = w.advance(ctx, turnCtx)
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
@@ -70,9 +71,9 @@ func (w *work) step(ctx, working context.Context) (finished bool) {
 }
 
 // advance claims the session or job, reads its findings, and sends the events, as far as that is possible now. It stops
-// early when working ends, because others wait, or when ctx ends. finished says that nothing is left, or that another
+// early when turnCtx ends, because others wait, or when ctx ends. finished says that nothing is left, or that another
 // replica has done it. Whatever keeps it from going on sets due, or leaves it where the next step may be at once.
-func (w *work) advance(ctx, working context.Context) (finished bool, err error) {
+func (w *work) advance(ctx, turnCtx context.Context) (finished bool, err error) {
 	if w.claimed && !w.claimLasts() {
 		w.claimed = false
 		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // when the next claim may be made, see ledger.expiry
@@ -87,17 +88,17 @@ func (w *work) advance(ctx, working context.Context) (finished bool, err error) 
 			return finished, err
 		}
 	}
-	if !w.ready && !w.read(working) {
+	if !w.ready && !w.read(turnCtx) {
 		return false, nil
 	}
 	if !w.claimLasts() {
 		return false, nil // the next step renews the claim
 	}
-	progress, complete := w.sendAll(ctx, working)
+	progress, complete := w.sendAll(ctx, turnCtx)
 	switch {
 	case ctx.Err() != nil:
 		return false, ctx.Err()
-	case !complete && working.Err() != nil:
+	case !complete && turnCtx.Err() != nil:
 		return false, nil // the next step continues
 	case complete:
 		return w.finish(ctx)
@@ -143,14 +144,14 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	if err := errors.Join(jobsErr, claimErr); err != nil {
 		return false, err
 	}
-	mine := false
+	mine, soon := false, l.lease/20
 	switch {
 	case jobs > 0: // the end waits for events about jobs, most of which are sent in seconds
-		wait = l.lease / 20
+		wait = soon
 	case wait <= 0:
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()
 		mine, err = l.claim(ctx, w.entry.Ref, w.scope, w.claimNumber)
-		wait = l.claimLifetime(w.claimNumber) + l.lease/10
+		wait = l.claimLifetime(w.claimNumber) + l.lease/10 // until that of the replica that got it expires, if it fails
 	case w.claimNumber == state.claim: // the store's answer to this replica's claim may have been lost
 		mine, err = l.isOwn(ctx, w.entry.Ref, w.scope, w.claimNumber)
 	}
@@ -163,7 +164,7 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 			return w.finish(ctx)
 		}
 		jobs, err = l.timeUntil(ctx, state.jobsUntil)
-		mine, wait = jobs <= 0, l.lease/20
+		mine, wait = jobs <= 0, soon
 	}
 	if err == nil && mine {
 		w.claimed, w.claimEnd = true, w.claimTime.Add(l.claimLifetime(w.claimNumber))
@@ -198,7 +199,7 @@ func (w *work) happenedAt() time.Time {
 func (w *work) read(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lease.Until(w.claimEnd))
 	defer cancel()
-	turn, done, err := w.s.reading.Take(ctx, w.entry.Ref.Namespace, 0)
+	turn, done, err := w.s.reading.Take(ctx, w.entry.Ref.Namespace, turns.NoLimit)
 	if err != nil {
 		return false
 	}
@@ -239,9 +240,9 @@ func (w *work) read(ctx context.Context) bool {
 }
 
 // sendAll sends each receiver the events that it did not get yet. progress says that something was sent, complete that
-// everything is sent or given up. Requests that are under way when working ends are finished, because the receiver
+// everything is sent or given up. Requests that are under way when turnCtx ends are finished, because the receiver
 // would get an interrupted one twice.
-func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
+func (w *work) sendAll(ctx, turnCtx context.Context) (progress, complete bool) {
 	var failed []moment.Job
 	switch {
 	case w.job != nil:
@@ -267,7 +268,7 @@ func (w *work) sendAll(ctx, working context.Context) (progress, complete bool) {
 			for _, e := range forReceiver(t.Receiver, all) {
 				key := t.Name + "." + e.ID
 				mu.Lock()
-				sent, interrupted := w.sent[key], working.Err() != nil
+				sent, interrupted := w.sent[key], turnCtx.Err() != nil
 				complete = complete && (sent || !interrupted)
 				mu.Unlock()
 				if sent {

@@ -23,7 +23,8 @@ import (
 
 // Limits of a drawing.
 const (
-	maxPixels  = 2000
+	minPixels, usualPixels, maxPixels = 10, 1000, 2000
+
 	maxNodes   = 200    // that have lanes; the others share one
 	maxWorkers = 400    // that have lanes; if there are more, none has
 	maxBars    = 4000   // of attempts, and as many of actors
@@ -151,10 +152,10 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	d.to = max(d.to, d.from+int64(time.Millisecond))
 	d.Begin, d.End, d.From, d.To = milliseconds(began.UnixNano()), milliseconds(ended.UnixNano()),
 		milliseconds(d.from), milliseconds(d.to)
-	d.Pixels = min(max(cmp.Or(q.Pixels, 1000), 10), maxPixels)
+	d.Pixels = min(max(cmp.Or(q.Pixels, usualPixels), minPixels), maxPixels)
 	d.unit = float64(d.to-d.from) / float64(d.Pixels)
 	if q.Outcome {
-		for _, name := range []string{"finished", "failed", "running"} {
+		for _, name := range []string{"finished", "failed", "running"} { // groupOf counts on this order
 			d.group(name)
 		}
 	}
@@ -185,8 +186,8 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 
 func milliseconds(ns int64) float64 { return float64(ns/1000) / 1000 }
 
-// addNodes adds the nodes, the head first and then in the order of their start: all of them up to maxNodes, or the one
-// whose ID only is, if that is not "".
+// addNodes adds the nodes, the head first and then in the order of their start, each with when it was there and, if it
+// was lost, why: all of them up to maxNodes, or the one whose ID only is, if that is not "".
 func (d *drawer) addNodes(only string) {
 	all := slices.Clone(d.known.All)
 	slices.SortStableFunc(all, func(a, b *moment.Node) int {
@@ -223,6 +224,7 @@ func (d *drawer) addNodes(only string) {
 	}
 }
 
+// addNode adds a node with empty cells, and returns its place in d.Nodes.
 func (d *drawer) addNode(n Node) int {
 	d.Nodes = append(d.Nodes, n)
 	d.onNode = append(d.onNode, newCells(d.Pixels))
@@ -281,7 +283,7 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	}
 	group := d.groupOf(r, state)
 	d.Tasks++
-	if d.Nodes[node].ID == "" && len(d.known.All) <= maxNodes {
+	if d.Nodes[node].ID == "" && len(d.known.All) <= maxNodes { // the node is not known, not only one too many
 		d.Unplaced++
 	}
 	d.total[group]++
@@ -292,7 +294,7 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 	const barPixels = 2 // a shorter bar would hardly be seen
 	lane := d.lane(node, workerID, start)
 	switch {
-	case lane == nil:
+	case lane == nil: // only its node shows it
 	case a.end-a.start >= barPixels && d.bars < maxBars:
 		d.bars++
 		lane.Bars = append(lane.Bars, bar)
@@ -315,6 +317,7 @@ func (d *drawer) addLongest(b Bar, r tasktable.Row, node int, worker stringtable
 		return
 	}
 	b.Name = shortName(r.Function())
+	// The shortest of maxLongest makes room.
 	d.Longest = slices.Insert(d.Longest[:min(len(d.Longest), maxLongest-1)], at,
 		Longest{Bar: b, Node: node, Worker: hex.EncodeToString(d.tasks.String(worker))})
 }
@@ -375,7 +378,7 @@ func (d *drawer) groupOf(r tasktable.Row, state string) int {
 	if d.q.Outcome {
 		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
 	}
-	kind := r.Kind()
+	kind := r.Kind() // ofKind has, by the attempt's kind, the group's number plus one; 0 if there is none yet
 	if kind >= len(d.ofKind) {
 		d.ofKind = append(d.ofKind, make([]int, kind+1-len(d.ofKind))...)
 	}
@@ -388,12 +391,13 @@ func (d *drawer) groupOf(r tasktable.Row, state string) int {
 // shortName is a function's name, which may have any length.
 func shortName(name []byte) string { return string(name[:min(len(name), 200)]) }
 
-// group returns the number of the group with a name, which it adds if it is new. When there are very many groups, new
-// names share one.
+// group returns the number of the group with a name, which it adds if it is new. When there are maxCounted groups, new
+// names share one. More than maxGroups are counted, because only at the end it is known which are the largest.
 func (d *drawer) group(name string) int {
+	const maxCounted = 10 * maxGroups
 	n, ok := d.groups[name]
 	if !ok {
-		if len(d.Groups) >= 10*maxGroups {
+		if len(d.Groups) >= maxCounted {
 			name = "other functions"
 		}
 		if n, ok = d.groups[name]; !ok {
@@ -447,7 +451,7 @@ func (d *drawer) finish() {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.first, b.first), cmp.Compare(a.Worker, b.Worker))
 	})
 	numbers := d.rankGroups()
-	width := max(1, (d.Pixels*(len(d.Lanes)+len(d.Nodes))+maxCells-1)/maxCells)
+	width := max(1, (d.Pixels*(len(d.Lanes)+len(d.Nodes))+maxCells-1)/maxCells) // of a cell, so that there are maxCells
 	for i := range d.Longest {
 		d.Longest[i].Group = numbers[d.Longest[i].Group]
 	}

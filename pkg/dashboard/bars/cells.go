@@ -33,15 +33,15 @@ const minShare = 0.001
 // add adds an attempt whose start and end are counted in pixels. It takes the same time however long the attempt is: of
 // the pixels between its first and last one only the first and the one behind them are changed, see whole.
 func (c cells) add(a attempt) {
-	last := len(c) - 2
+	last := len(c) - 2 // the last pixel that is shown
 	first, end := max(0, int(a.start)), min(last, int(a.end))
 	if first > last || end < 0 {
 		return
 	}
-	if a.start >= 0 {
+	if a.start >= 0 { // it began within the drawing
 		c[first].tasks++
 	}
-	if a.failed && int(a.end) <= last {
+	if a.failed && int(a.end) <= last { // it ended within it
 		c[end].failed++
 	}
 	share := func(x int) float32 {
@@ -77,7 +77,8 @@ func (p *pixel) addShare(share float32, group int) {
 // are one cell. numbers has the number that each group has in the answer.
 func (c cells) list(numbers []int, width int) []Cell {
 	list := []Cell{}
-	running, pixels := int32(0), len(c)-1
+	running := int32(0) // attempts that take the whole pixel
+	pixels := len(c) - 1
 	for x := 0; x < pixels; x += width {
 		cell := Cell{X: x, W: min(width, pixels-x)}
 		var lead float32
@@ -100,7 +101,7 @@ func (c cells) list(numbers []int, width int) []Cell {
 		switch {
 		case group >= 0:
 			cell.Group = numbers[group]
-		case touches:
+		case touches: // only attempts run here that began before and end later
 			cell.Group = list[before].Group
 		}
 		if touches && cell.Tasks == 0 && cell.Failed == 0 && list[before].Busy == cell.Busy &&
