@@ -93,7 +93,7 @@ func (r *sessionReader) findings(ctx context.Context, e catalog.Entry) (*finding
 			r.log.WithError(err).WithField("session", e.Ref.String()).Debug("cannot keep a session's findings")
 		}
 	}
-	return r.dashboard.Findings(ctx, r.dashboard.MomentAt(s, 0))
+	return r.dashboard.Findings(ctx, r.dashboard.MomentAt(s, moment.AtEnd))
 }
 
 // failedJobs returns the failed jobs of a running session by the dashboard's last stored list of jobs, and the name of

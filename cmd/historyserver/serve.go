@@ -29,6 +29,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/findings/outcomes"
+	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/explain"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -38,6 +39,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -66,42 +68,39 @@ type metricsRegistry interface {
 	prometheus.Gatherer
 }
 
+// parts are what the server is made of. All of them use one store.
+type parts struct {
+	log       logrus.FieldLogger
+	registry  metricsRegistry
+	store     blob.Store
+	memory    *budget.Budget     // for answers
+	databases *metrics.Databases // of sessions' metrics
+	promQL    *promapi.API
+	// indexes writes sessions' indexes and findings, packs has facts of ended sessions. Both are nil if indexes are
+	// off.
+	indexes   *index.Writer
+	packs     *packs.Packs
+	sessions  *catalog.Catalog
+	loader    *sessionload.Loader
+	cache     *sessioncache.Cache[*session.Session]
+	book      *notes.Book
+	retention *retention.Policy // nil: sessions are never removed
+	dashboard *dashboard.Dashboard
+}
+
 // serve makes the parts of the server, and runs them until ctx ends and all requests are answered. Parts are closed in
-// the reverse order of their start.
+// the reverse order of their start; those that run closes before have nothing left to close then.
 func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log logrus.FieldLogger,
 	registry metricsRegistry) error {
-	if err := commands.CheckFolder(o.storage); err != nil {
-		log.Warnf("%v; until then nothing is shown", err) // the first collector may be about to create the folder
-	}
-	opened, err := backend.Open(ctx, o.storage, log)
-	if err != nil {
+	p := &parts{log: log, registry: registry}
+	if err := o.openStore(ctx, p); err != nil {
 		return commands.UsageError(err)
 	}
-	store := metered.New(opened, registry)
-	registry.MustRegister(collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	listing := o.catalog
-	listing.Store, listing.Root, listing.Facts = store, o.storage.Root, true
-	listing.Log, listing.Registerer = log, registry
-	memory := budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: registry})
-	databases := metrics.NewDatabases(store, o.storage.Root, int64(o.metricsMemory)/2, registry)
-	promQL := o.openPromQL(log)
-	stored := &promapi.Stored{API: promQL, Databases: databases}
-	loading := o.loaderOptions(store, memory, stored, log, registry)
-	if loading.Writer != nil {
-		o.dashboard.Findings.Kept = loading.Writer.KeptFindings
-		listing.Packs, listing.Ending = &packs.Packs{Store: store, Root: o.storage.Root},
-			outcomes.Ending(loading.Writer.KeptFindings)
-	}
-	sessions := catalog.New(listing)
-	loading.Growing = sessions.Growing
-	loader := sessionload.New(loading)
-	defer loader.Close()
-	cache := loader.Cache(o.sessions)
-	defer cache.Close()
-	book := notes.NewBook(notes.BookOptions{Store: store, Root: o.storage.Root, Log: log})
-	keep, err := o.retentionPolicy(book)
-	if err != nil {
+	o.openSessions(p)
+	defer p.loader.Close()
+	defer p.cache.Close()
+	var err error
+	if p.retention, err = o.retentionPolicy(p.book); err != nil {
 		return commands.UsageError(err)
 	}
 	live, allowed, err := o.kubernetes.open(log)
@@ -111,61 +110,119 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	if listener, err = o.kubernetes.withTLS(ctx, listener, log); err != nil {
 		return commands.UsageError(err)
 	}
-	prices, err := fleet.ReadPrices(o.prices)
-	if err != nil {
-		return commands.UsageError(fmt.Errorf("--prices: %w", err))
-	}
-	shown := panels.New(store, o.storage.Root, databases)
-	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Panels, o.dashboard.Findings.Metrics = log, memory, shown, stored
-	o.dashboard.Wait = o.loadTimeout
-	answers := dashboard.New(o.dashboard)
-	shown.Findings = answers.Findings
-	handler, err := server.New(server.Options{
-		Catalog: sessions, Live: live, Access: allowed,
-		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: cache,
-		Memory: memory, DashboardDir: o.dashboardDir,
-		Routes: answers.Routes(), Findings: answers.Findings, Settings: answers.Settings(),
-		Fleet: &fleet.Fleet{Packs: listing.Packs, Unpacked: sessions.Unpacked, Memory: memory,
-			MaxSessions: fleet.ServerMaxSessions, Prices: prices},
-		Metrics: databases, PromQL: promQL, Notes: book, WriteNotes: o.notes, Retention: keep,
-		Dashboard: answers, ListLogs: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
-			s, err := session.List(ctx, store, o.storage.Root, ref)
-			return answers.MomentAt(s, 0), err
-		},
-		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
-			return inventory.Summarize(ctx, store, o.storage.Root, ref, o.storage.BucketKey)
-		},
-		CollectorVersion: o.kubernetes.collectorVersion(), Storage: o.storage.Describe(), Version: version,
-		LoadWait: o.loadTimeout, Log: log, Registerer: registry, Gatherer: registry,
-	})
+	handler, err := o.newServer(p, live, allowed)
 	if err != nil {
 		return commands.UsageError(err)
 	}
-	book.Start()
-	defer book.Close()
-	sender, err := o.newSender(store, sessionReader{
-		sessions: sessions, cache: cache, dashboard: answers, indexes: loading.Writer, log: log,
+	sender, err := o.newSender(p.store, sessionReader{
+		sessions: p.sessions, cache: p.cache, dashboard: p.dashboard, indexes: p.indexes, log: log,
 	}, registry)
 	if err != nil {
 		return commands.UsageError(err)
 	}
-	sessions.Start()
-	defer sessions.Close()
+	p.book.Start()
+	defer p.book.Close()
+	p.sessions.Start()
+	defer p.sessions.Close()
 	live.Start()
 	defer live.Close()
 	allowed.Start()
 	defer allowed.Close()
-	tidying := o.upkeep
-	tidying.Store, tidying.Root, tidying.Log = store, o.storage.Root, log
-	tidying.Sessions = func() iter.Seq[catalog.Entry] { return sessions.Cached().All() }
-	tidying.Retention, tidying.ReadOutcomes, tidying.Quiet = keep, sessions.ReadOutcomes, lifetime.Idle
-	defer upkeep.Start(tidying).Close()
-	explainer := o.newExplainer(store, sessions, loader, cache, loading.Writer, log, registry)
+	defer o.startUpkeep(p).Close()
+	explainer := o.newExplainer(p)
 	explainer.Start()
 	defer explainer.Close()
 	sender.Start()
 	defer sender.Close()
-	return o.run(ctx, listener, handler, log, answers.Close, explainer.Close, sender.Close)
+	return o.run(ctx, listener, handler, log, p.dashboard.Close, explainer.Close, sender.Close)
+}
+
+// openStore opens the store, and makes what has no other needs than that: metrics of the process, the memory for
+// answers, and the notes.
+func (o *serveOptions) openStore(ctx context.Context, p *parts) error {
+	if err := commands.CheckFolder(o.storage); err != nil {
+		p.log.Warnf("%v; until then nothing is shown", err) // the first collector may be about to create the folder
+	}
+	opened, err := backend.Open(ctx, o.storage, p.log)
+	if err != nil {
+		return err
+	}
+	p.store = metered.New(opened, p.registry)
+	p.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.memory = budget.New(budget.Options{Bytes: int64(o.answerMemory), Registerer: p.registry})
+	p.book = notes.NewBook(notes.BookOptions{Store: p.store, Root: o.storage.Root, Log: p.log})
+	return nil
+}
+
+// openSessions makes what reads sessions: the queries of their metrics, the indexes, the list of all, the loader and
+// the cache of loaded ones, and the dashboard.
+func (o *serveOptions) openSessions(p *parts) {
+	cachedBytes := int64(o.metricsMemory) / 2 // queries have the other half, see openPromQL
+	p.databases = metrics.NewDatabases(p.store, o.storage.Root, cachedBytes, p.registry)
+	p.promQL = o.openPromQL(p.log)
+	stored := &promapi.Stored{API: p.promQL, Databases: p.databases}
+	listing := o.catalog
+	listing.Store, listing.Root, listing.Log, listing.Registerer = p.store, o.storage.Root, p.log, p.registry
+	listing.Facts = true // for searches and the fleet's totals
+	if o.indexMode != "off" {
+		o.index.Store, o.index.Root, o.index.Metrics, o.index.Log = p.store, o.storage.Root, stored, p.log
+		p.indexes = o.index.Open()
+		p.packs = &packs.Packs{Store: p.store, Root: o.storage.Root}
+		o.dashboard.Findings.Kept = p.indexes.KeptFindings
+		listing.Packs, listing.Ending = p.packs, outcomes.Ending(p.indexes.KeptFindings)
+	}
+	p.sessions = catalog.New(listing)
+	p.loader = sessionload.New(sessionload.Options{
+		Store: p.store, Root: o.storage.Root, Memory: p.memory, Writer: p.indexes, Growing: p.sessions.Growing,
+		Log: p.log, Registerer: p.registry,
+	})
+	p.cache = p.loader.Cache(o.sessions)
+	charts := panels.New(p.store, o.storage.Root, p.databases)
+	o.dashboard.Log, o.dashboard.Memory, o.dashboard.Wait = p.log, p.memory, o.loadTimeout
+	o.dashboard.Panels, o.dashboard.Findings.Metrics = charts, stored
+	p.dashboard = dashboard.New(o.dashboard)
+	charts.Findings = p.dashboard.Findings
+}
+
+// newServer makes the server of all requests. live are the clusters that run now, allowed decides what a caller may
+// see.
+func (o *serveOptions) newServer(p *parts, live *kube.Clusters, allowed *access.Access) (*server.Server, error) {
+	prices, err := fleet.ReadPrices(o.prices)
+	if err != nil {
+		return nil, fmt.Errorf("--prices: %w", err)
+	}
+	return server.New(server.Options{
+		Catalog: p.sessions, Live: live, Access: allowed,
+		KubernetesCluster: o.kubernetes.access.KubernetesCluster, Browser: o.browser, Sessions: p.cache,
+		Memory: p.memory, DashboardDir: o.dashboardDir,
+		Routes: p.dashboard.Routes(), Findings: p.dashboard.Findings, Settings: p.dashboard.Settings(),
+		Fleet: &fleet.Fleet{Packs: p.packs, Unpacked: p.sessions.Unpacked, Memory: p.memory,
+			MaxSessions: fleet.ServerMaxSessions, Prices: prices},
+		Metrics: p.databases, PromQL: p.promQL, Notes: p.book, WriteNotes: o.notes, Retention: p.retention,
+		Dashboard: p.dashboard, ListLogs: func(ctx context.Context, ref layout.Session) (*moment.Moment, error) {
+			s, err := session.List(ctx, p.store, o.storage.Root, ref)
+			if err != nil {
+				return nil, err
+			}
+			return p.dashboard.MomentAt(s, moment.AtEnd), nil
+		},
+		Stored: func(ctx context.Context, ref layout.Session) (inventory.Summary, error) {
+			return inventory.Summarize(ctx, p.store, o.storage.Root, ref, o.storage.BucketKey)
+		},
+		CollectorVersion: o.kubernetes.collectorVersion(), Storage: o.storage.Describe(), Version: version,
+		LoadWait: o.loadTimeout, Log: p.log, Registerer: p.registry, Gatherer: p.registry,
+	})
+}
+
+// startUpkeep starts what removes and compacts sessions in the background.
+func (o *serveOptions) startUpkeep(p *parts) *upkeep.Upkeep {
+	options := o.upkeep
+	options.Store, options.Root, options.Log = p.store, o.storage.Root, p.log
+	options.Sessions = func() iter.Seq[catalog.Entry] { return p.sessions.Cached().All() }
+	options.Retention, options.ReadOutcomes = p.retention, p.sessions.ReadOutcomes
+	options.Quiet = lifetime.Idle // a session without newer objects counts as ended, as in the list
+	return upkeep.Start(options)
 }
 
 // retentionPolicy returns the policy of --retention and --retention-rules; nil if neither is set.
@@ -200,39 +257,20 @@ func (o *serveOptions) openPromQL(log logrus.FieldLogger) *promapi.API {
 	return promapi.New(options)
 }
 
-// loaderOptions returns the options of the session loader. They have a writer of indexes unless indexes are off.
-func (o *serveOptions) loaderOptions(
-	store blob.Store, memory *budget.Budget, stored *promapi.Stored, log logrus.FieldLogger,
-	registry prometheus.Registerer,
-) sessionload.Options {
-	options := sessionload.Options{
-		Store: store, Root: o.storage.Root, Memory: memory, Log: log, Registerer: registry,
-	}
-	if o.indexMode != "off" {
-		o.index.Store, o.index.Root, o.index.Metrics, o.index.Log = store, o.storage.Root, stored, log
-		options.Writer = o.index.Open()
-	}
-	return options
-}
-
 // newExplainer makes what finds out in the background how and why ended sessions ended. It does nothing if indexes are
-// off (indexes is nil), because the findings are kept with them.
-func (o *serveOptions) newExplainer(
-	store blob.Store, sessions *catalog.Catalog, loader *sessionload.Loader,
-	cache *sessioncache.Cache[*session.Session],
-	indexes *index.Writer, log logrus.FieldLogger, registry prometheus.Registerer,
-) *explain.Explainer {
+// off, because the findings are kept with them.
+func (o *serveOptions) newExplainer(p *parts) *explain.Explainer {
 	options := o.explain
-	options.Store, options.Root, options.Learned = store, o.storage.Root, sessions.Reread
-	options.Log, options.Registerer = log, registry
+	options.Store, options.Root, options.Learned = p.store, o.storage.Root, p.sessions.Reread
+	options.Log, options.Registerer = p.log, p.registry
 	options.Sessions = func() iter.Seq[catalog.Entry] {
-		return sessions.Cached().Unexplained(findings.KeptVersion, time.Now())
+		return p.sessions.Cached().Unexplained(findings.KeptVersion, time.Now())
 	}
-	options.Explain = func(ctx context.Context, ref layout.Session) error { return loader.Explain(ctx, cache, ref) }
-	if indexes == nil {
+	options.Explain = func(ctx context.Context, ref layout.Session) error { return p.loader.Explain(ctx, p.cache, ref) }
+	if p.indexes == nil {
 		options.Requests = 0
 	} else {
-		options.Kept, options.Keep = indexes.KeptFindings, indexes.PutFindings
+		options.Kept, options.Keep = p.indexes.KeptFindings, p.indexes.PutFindings
 	}
 	return explain.New(options)
 }

@@ -77,6 +77,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *request) error {
 	return nil
 }
 
+// writeText sends a plain text. An error means that the client went away.
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)

@@ -67,7 +67,7 @@ func withEndOf(e catalog.Entry, loaded *session.Session) catalog.Entry {
 	return e
 }
 
-// momentOf returns a loaded session as it was at a moment, in Unix ns; 0 is its end, or now while it runs.
+// momentOf returns a loaded session as it was at a moment, in Unix ns; moment.AtEnd is its end, or now while it runs.
 func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *moment.Moment {
 	m := s.opts.Dashboard.MomentAt(loaded, at)
 	m.RayVersion = e.RayVersion
@@ -75,7 +75,7 @@ func (s *Server) momentOf(e catalog.Entry, loaded *session.Session, at int64) *m
 		// Answers that follow a log call this again and again, to know whether more of it may come.
 		m.Running = func(ctx context.Context) bool {
 			now, err := s.sessions.Find(ctx, selectorOf(e.Ref))
-			return err == nil && (now.Running || !now.Described)
+			return err == nil && (now.Running || !now.Described) // it may run if it is not known
 		}
 	}
 	return m

@@ -97,7 +97,12 @@ func sessionOfPage(r *http.Request) (selector catalog.Selector, at string, ok bo
 	if err != nil {
 		return selector, "", false
 	}
-	parts := sessionPage.FindStringSubmatch(page.Path)
+	return sessionInPath(page.Path)
+}
+
+// sessionInPath returns the session that a page's path names, and the moment in it, "" if there is none.
+func sessionInPath(path string) (selector catalog.Selector, at string, ok bool) {
+	parts := sessionPage.FindStringSubmatch(path)
 	if parts == nil {
 		return selector, "", false
 	}

@@ -43,7 +43,8 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// comparePage answers with a comparison as a page, which is also the form for another one.
+// comparePage answers with a comparison as a page, which is also the form for another one. If there is nothing to
+// compare with, the page says so.
 func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
 	var err error

@@ -140,8 +140,9 @@ func (s *Server) missingFrontend(version string) *problem.Problem {
 // file are forwarded to its dashboard.
 func (s *Server) frontendFile(w http.ResponseWriter, r *request) error {
 	name := r.params[paramPath]
-	f, info, err := s.frontends.Open("", name)
-	if err != nil || name == "index.html" {
+	const newest = "" // of the builds that have the file
+	f, info, err := s.frontends.Open(newest, name)
+	if err != nil || name == "index.html" { // the first page is only at the session's own address
 		if err == nil {
 			_ = f.Close()
 		}

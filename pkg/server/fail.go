@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
@@ -55,14 +54,13 @@ func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 // problemFrame is the frame around a problem's page. For a mistake in an address below a session's, it is that of the
 // session, with links to the session's pages at its end: the moment in the address may be the mistake.
 func (s *Server) problemFrame(r *http.Request, p *problem.Problem) web.Frame {
-	named := sessionPage.FindStringSubmatch(r.URL.Path)
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusConflict:
-		if named == nil {
+		selector, _, ok := sessionInPath(r.URL.Path)
+		if !ok {
 			break
 		}
-		e, err := s.sessions.Find(r.Context(), catalog.Selector{Namespace: named[1], Name: named[2],
-			Session: named[3]})
+		e, err := s.sessions.Find(r.Context(), selector)
 		if err != nil {
 			break
 		}

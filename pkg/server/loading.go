@@ -25,6 +25,7 @@ type loadStatus struct {
 	Error        string             `json:"error,omitempty"`
 }
 
+// loadStatusOf returns how far a load is, for programs. The store's own error is only in the log.
 func loadStatusOf(st sessioncache.Status) loadStatus {
 	p := loadStatus{
 		State: st.State, BytesDone: st.Progress.BytesDone, BytesTotal: st.Progress.BytesTotal,

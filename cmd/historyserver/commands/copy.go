@@ -70,7 +70,8 @@ func copyCommand(o *operator) command {
 	return command{cmd, traits{clusterMeans: clusterRefused}, run}
 }
 
-// open opens the target's store, and returns it with its root.
+// open opens the target's store, and returns it with its root. All errors are of usage. Whether the target can be
+// reached and written is seen at the first request, as for the source.
 func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store blob.Store, root string, err error) {
 	if len(c.to) == 0 {
 		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +

@@ -35,9 +35,6 @@ func (o storeHistory) indexes() *index.Opener {
 	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 }
 
-// atEnd is the moment of MomentAt for a session as it was at its end.
-const atEnd = 0
-
 // newDashboard makes what moments of sessions, and answers about them, come from.
 func (o storeHistory) newDashboard() *dashboard.Dashboard {
 	return dashboard.New(dashboard.Options{Log: o.log,
@@ -91,7 +88,7 @@ func (o storeHistory) loadMoment(ctx context.Context, from *dashboard.Dashboard,
 	if err != nil {
 		return nil, err
 	}
-	m := from.MomentAt(s, atEnd)
+	m := from.MomentAt(s, moment.AtEnd)
 	m.Running = func(context.Context) bool { return e.Running }
 	return m, nil
 }
@@ -198,7 +195,7 @@ func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit
 		if err != nil {
 			return nil, err
 		}
-		return moments.MomentAt(s, atEnd), nil
+		return moments.MomentAt(s, moment.AtEnd), nil
 	}}
 	// Times that were typed are in the time zone of the session's logs, and "1h ago" is before the session's end. The
 	// sessions of a cluster have no common zone and end: for them it is UTC, and now.

@@ -141,10 +141,10 @@ func (b *whyWriter) finding(f *findings.Finding) {
 }
 
 // evidence writes where an evidence is from, and its text: shortened, or only its first line if a text with the same
-// end is written above.
+// end is written above, which b.shown remembers.
 func (b *whyWriter) evidence(e findings.Evidence) {
 	where := web.EvidenceText{Evidence: e}.From()
-	if e.Source == "metric" {
+	if e.Source == "metric" { // any other text is found by its file and line
 		where += " at " + e.Time
 	}
 	fmt.Fprintf(b, "  %s\n", where)
@@ -156,7 +156,7 @@ func (b *whyWriter) evidence(e findings.Evidence) {
 		lines = []string{lines[0], "… as above"}
 	}
 	b.shown[end] = true
-	if cut := len(lines) - firstLines - lastLines; cut > 1 {
+	if cut := len(lines) - firstLines - lastLines; cut > 1 { // the mark takes a line itself
 		lines = slices.Concat(lines[:firstLines], []string{"… " + human.Count(cut, "line")}, lines[firstLines+cut:])
 	}
 	for _, line := range lines {

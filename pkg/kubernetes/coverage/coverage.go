@@ -66,9 +66,10 @@ type Key struct{ Namespace, Name string }
 
 // Facts are what is known of stored sessions, and what is wanted.
 type Facts struct {
-	Running map[Key]time.Time // clusters that have a running stored session, and when its last object was stored
-	Version string            // tag of the image that collectors should have; "" if any will do
-	Now     time.Time
+	// LastWrites says, of each cluster of which a running session is stored, when the session's last object was stored.
+	LastWrites       map[Key]time.Time
+	CollectorVersion string // the tag that the image of collectors should have; "" if any will do
+	Now              time.Time
 }
 
 // Of reports the state of each cluster, and how many have each state.
@@ -80,7 +81,7 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 	for _, c := range clusters {
 		row := Cluster{
 			Namespace: c.Namespace, Name: c.Name, OwnerKind: c.OwnerKind, OwnerName: c.OwnerName, Created: c.Created,
-			LastWrite: f.Running[Key{c.Namespace, c.Name}],
+			LastWrite: f.LastWrites[Key{c.Namespace, c.Name}],
 		}
 		row.State, row.Why = f.stateOf(c)
 		r.Counts[row.State]++
@@ -95,12 +96,12 @@ func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
 	if missing := countFunc(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
-	_, stored := f.Running[Key{c.Namespace, c.Name}]
+	_, stored := f.LastWrites[Key{c.Namespace, c.Name}]
 	if !stored && c.State == kube.Ready && min(f.Now.Sub(c.Created), f.Now.Sub(c.ReadySince)) >= lifetime.Idle {
 		return Silent, fmt.Sprintf("nothing was stored in the last %s: look at the collector's log", lifetime.Idle)
 	}
 	if i := slices.IndexFunc(c.Collectors, f.isOther); i >= 0 && !c.AddedByKubeRay {
-		return Old, fmt.Sprintf("the collector is %s, want %s", kube.Tag(c.Collectors[i]), f.Version)
+		return Old, fmt.Sprintf("the collector is %s, want %s", kube.Tag(c.Collectors[i]), f.CollectorVersion)
 	}
 	if !stored {
 		return Starting, "nothing is stored yet"
@@ -111,9 +112,10 @@ func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
 // isOther says whether an image has another version than the wanted one. Of an image by digest only, nobody knows.
 func (f Facts) isOther(image string) bool {
 	tag := kube.Tag(image)
-	return f.Version != "" && tag != "" && tag != f.Version
+	return f.CollectorVersion != "" && tag != "" && tag != f.CollectorVersion
 }
 
+// countFunc counts the values for which is returns true.
 func countFunc(values []string, is func(string) bool) (n int) {
 	for _, v := range values {
 		if is(v) {

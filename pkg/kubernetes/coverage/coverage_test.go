@@ -52,10 +52,10 @@ func TestOf(t *testing.T) {
 		"stores before it is ready": {kube.Cluster{Created: young, Collectors: []string{ours}}, true, Covered},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{Version: "v0.2.0", Now: now, Running: map[Key]time.Time{}}
+			f := Facts{CollectorVersion: "v0.2.0", Now: now, LastWrites: map[Key]time.Time{}}
 			tt.cluster.Namespace, tt.cluster.Name = "team", "lab"
 			if tt.stored {
-				f.Running[Key{"team", "lab"}] = young
+				f.LastWrites[Key{"team", "lab"}] = young
 			}
 			r := Of([]kube.Cluster{tt.cluster}, f)
 			want := map[State]int{Uncovered: 0, Silent: 0, Old: 0, Starting: 0, Covered: 0}
@@ -73,6 +73,6 @@ func TestOf(t *testing.T) {
 // Without a wanted version any will do.
 func TestAnyVersion(t *testing.T) {
 	c := kube.Cluster{Namespace: "team", Name: "lab", State: "ready", Collectors: []string{"collector:x"}}
-	r := Of([]kube.Cluster{c}, Facts{Running: map[Key]time.Time{{"team", "lab"}: {}}})
+	r := Of([]kube.Cluster{c}, Facts{LastWrites: map[Key]time.Time{{"team", "lab"}: {}}})
 	says.Equal(t, r.Counts[Covered], 1, "%+v", r)
 }

@@ -161,7 +161,7 @@ func (c cluster) completeCollector(collector map[string]any, role string) error 
 	if err != nil {
 		return err
 	}
-	c.options = Options{}
+	c.options = Options{} // of c.env only what follows from the cluster is taken
 	if c.auth == authKubernetes {
 		c.auth = authNone // it does not follow from names: the collector that was added has its variables and volume
 	}

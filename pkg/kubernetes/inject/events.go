@@ -24,8 +24,10 @@ func exportEnv(container map[string]any, address, types string) (added int, warn
 	if err != nil {
 		return 0, nil, err
 	}
-	env, _ := list(container, "env")        // environmentOf has seen that it is one
-	oldTypes := "$(" + event.EnvTypes + ")" // Kubernetes puts the other variable's value there
+	env, _ := list(container, "env") // environmentOf has seen that it is one
+	// The types of events have two variables, for older and newer versions of Ray. The one that is added refers to the
+	// other, whose value Kubernetes puts there, so both have what the manifest says.
+	oldTypes := "$(" + event.EnvTypes + ")"
 	if _, ok := have.vars[event.EnvTypesOld]; ok {
 		types = "$(" + event.EnvTypesOld + ")"
 	}
@@ -78,6 +80,7 @@ func keepsEvents(name string, set value, address string) string {
 	return ""
 }
 
+// wantedSetting is the value with which the variable name lets events come to the collector at address.
 func wantedSetting(name, address string) string {
 	if name == event.EnvExportAddr {
 		return address

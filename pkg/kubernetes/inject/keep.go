@@ -81,7 +81,7 @@ func (o *Options) keepTemplate(group, had map[string]any) bool {
 // the pod's, nil if there is none.
 func dropRest(spec, had, autoscaler map[string]any) {
 	pod, _ := descend(spec, "template", "spec")
-	g, err := newGroup(spec, pod, "")
+	g, err := newGroup(spec, pod, anyRole)
 	volumes, errVolumes := list(pod, "volumes")
 	if err != nil || errVolumes != nil { // Mutate says so
 		return
@@ -116,7 +116,7 @@ func dropRest(spec, had, autoscaler map[string]any) {
 // volumes that the pod has.
 func hasWholeCollector(group map[string]any) bool {
 	pod, _ := descend(group, "template", "spec")
-	g, err := newGroup(nil, pod, "")
+	g, err := newGroup(nil, pod, anyRole)
 	if err != nil {
 		return false
 	}
@@ -137,7 +137,7 @@ func hasWholeCollector(group map[string]any) bool {
 // lostExports reports whether a group's Ray container had a variable for Ray's events that it has no more.
 func lostExports(ray, had map[string]any) bool {
 	pod, _ := descend(had, "template", "spec")
-	before, _ := newGroup(nil, pod, "")
+	before, _ := newGroup(nil, pod, anyRole)
 	now, _ := list(ray, "env")
 	was, _ := list(before.ray, "env")
 	return slices.ContainsFunc(event.ExportVariables("", ""), func(v event.Variable) bool {
@@ -175,10 +175,10 @@ func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any
 	pod["containers"] = withoutOurs(pod, wanted, "containers", isCollector)
 	pod["initContainers"] = withoutOurs(pod, wanted, "initContainers", isCollector)
 	pod["volumes"] = withoutOurs(pod, wanted, "volumes", isAdded)
-	if g, err := newGroup(nil, pod, ""); err == nil {
+	if g, err := newGroup(nil, pod, anyRole); err == nil {
 		ray := maps.Clone(g.ray)
-		asked, _ := newGroup(nil, wanted, "")
-		exports := event.ExportVariables("", "")
+		asked, _ := newGroup(nil, wanted, anyRole)
+		exports := event.ExportVariables("", "") // only their names are wanted, not their values
 		ray["env"] = withoutOurs(ray, asked.ray, "env", func(variable map[string]any) bool {
 			return slices.ContainsFunc(exports, func(v event.Variable) bool { return v.Name == text(variable, "name") })
 		})
@@ -219,7 +219,8 @@ func withoutOurs(m, manifest map[string]any, key string, ours func(item map[stri
 	})
 }
 
-// sameMeaning says whether two parts of manifests mean the same: nothing, null and what is empty are equal.
+// sameMeaning says whether two parts of manifests mean the same: nothing, null and what is empty are equal, in lists
+// and mappings as well.
 func sameMeaning(a, b any) bool {
 	switch a := a.(type) {
 	case nil:

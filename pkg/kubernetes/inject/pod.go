@@ -113,6 +113,9 @@ func (c cluster) podWarnings(g group) (all []string) {
 	return all
 }
 
+// anyRole is the role of a group whose role does not matter.
+const anyRole = ""
+
 // newGroup finds Ray's container and Ray's start parameters in a group. spec is the group's specification, nil if only
 // the pod matters.
 func newGroup(spec, pod map[string]any, role string) (group, error) {

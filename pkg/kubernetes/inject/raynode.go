@@ -68,7 +68,9 @@ func (c cluster) readNode(g group, head *rayNode) (*rayNode, error) {
 	return n, nil
 }
 
-// readFolders finds Ray's temporary folder, or the two that a worker may use, and puts them into n.folders.
+// readFolders finds Ray's temporary folder and puts it into n.folders: what the options say, else --temp-dir, else what
+// variables say. A worker uses the head's unless it has its own, and in some versions of Ray the head's even then: if
+// it is not certain, n.folders has both, the worker's own first.
 func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) {
 	if c.options.RayTmpDir != "" {
 		n.folders = []string{path.Clean(c.options.RayTmpDir)}
@@ -195,9 +197,13 @@ func addressInPod(host string) string {
 	return strings.Trim(host, "[]")
 }
 
-// warnUnread warns of scripts, programs and variables that cannot be read here and may move Ray's folder or dashboard.
-// found says that a call of `ray start` was found.
+// warnUnread warns of scripts, programs and variables that cannot be read here and may move Ray's folder or dashboard,
+// unless the options say where both are. found says that a call of `ray start` was found; otherwise any of the programs
+// may call it.
 func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
+	if c.options.RayTmpDir != "" && c.options.RayDashboardAddress != "" {
+		return
+	}
 	all := slices.Concat(l.unread, start.unread)
 	if !found {
 		all = append(all, l.programs...)
@@ -205,14 +211,11 @@ func (c cluster) warnUnread(n *rayNode, l launch, start rayStart, found bool) {
 			all = append(all, "the image's own command")
 		}
 	}
-	if c.options.RayTmpDir != "" && c.options.RayDashboardAddress != "" {
-		return
-	}
 	slices.Sort(all)
 	for _, what := range slices.Compact(all) {
 		if _, given := start.flags["temp-dir"]; given &&
 			(strings.HasPrefix(what, "source ") || strings.HasPrefix(what, ". ")) {
-			continue // variables matter no more
+			continue // a script that is sourced sets variables, and --temp-dir counts more
 		}
 		n.warn("%s cannot be read here: if it moves Ray's folder or dashboard (--temp-dir, RAY_TMPDIR, TMPDIR, "+
 			"--dashboard-port), set --ray-tmp-dir and --ray-dashboard-address", what)

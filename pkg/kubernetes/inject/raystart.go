@@ -74,7 +74,8 @@ func (l launch) startOf(role string) (rayStart, bool) {
 const generatedVariable = "KUBERAY_GEN_RAY_START_CMD"
 
 // kubeRayCommand returns the command that KubeRay makes of rayStartParams (ray-operator/controllers/ray/common/pod.go,
-// convertParamMap).
+// convertParamMap). A parameter that is true becomes a flag alone, one that is false is left out, except for the flags
+// that take such a value.
 func kubeRayCommand(role string, params map[string]any) string {
 	command := "ray start"
 	if role == roleHead {
@@ -138,7 +139,9 @@ var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh"}
 var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man",
 	"trap"}
 
-// rayStartAt returns the index of the first word after `ray start`, -1 if the words do not call it.
+// rayStartAt returns the index of the first word after `ray start`, -1 if the words do not call it. Other programs may
+// stand before it, and flags between the two words, as in "tini -- ray --logging-level=info start --head". It may be
+// "python -m ray.scripts.scripts start", too.
 func rayStartAt(words []value) int {
 	for i, w := range words {
 		if path.Base(w.text) != "ray" && !(i > 0 && words[i-1].text == "-m" && w.text == "ray.scripts.scripts") {
@@ -165,15 +168,15 @@ func shellScript(words []value) (script value, file string, ok bool) {
 	if at < 0 {
 		return value{}, "", false
 	}
-	text := false
+	text := false // -c was among the options
 	for i := at + 1; i < len(words); i++ {
 		w := words[i].text
 		switch {
 		case w == "--rcfile" || w == "--init-file":
-			i++
-		case strings.HasPrefix(w, "-") && w != "-" || strings.HasPrefix(w, "+"):
+			i++ // its file
+		case strings.HasPrefix(w, "-") && w != "-" || strings.HasPrefix(w, "+"): // such as -lc, or +x
 			text = text || hasShort(w, "c")
-			if hasShort(w, "oO") {
+			if hasShort(w, "oO") { // its value follows, as in -o pipefail
 				i++
 			}
 		case text:

@@ -15,7 +15,8 @@ type referred struct {
 	rays []any             // of Ray's container
 	at   map[string]int    // of names in rays
 	lost map[string]string // of names in rays that the collector cannot have, to what is missing
-	from bool              // Ray's container has more variables than rays, from ConfigMaps or Secrets
+	// hasUnlisted says that Ray's container has more variables than rays, from ConfigMaps or Secrets.
+	hasUnlisted bool
 }
 
 // newReferred makes a set of variables that begins with env, the collector's own. Variables are added from ray, which
@@ -32,7 +33,7 @@ func newReferred(env []any, ray map[string]any) *referred {
 		}
 	}
 	from, _ := list(ray, "envFrom")
-	r.from = len(from) > 0
+	r.hasUnlisted = len(from) > 0
 	return r
 }
 
@@ -42,18 +43,20 @@ func (r *referred) add(s string) (missing string) { return r.addBefore(s, len(r.
 
 // addBefore adds those of Ray's variables to which a text refers and which stand before the index end in Ray's
 // environment: a value can only refer to variables before it. The variables to which their own values refer are added
-// first. missing names a variable that cannot be had; "" if there is none.
+// first: one that refers to a variable of a ConfigMap or Secret, which the collector does not get, cannot be had
+// either. missing names a variable that cannot be had; "" if there is none.
 func (r *referred) addBefore(s string, end int) (missing string) {
 	for _, m := range reference.FindAllStringSubmatch(strings.ReplaceAll(s, "$$", ""), -1) {
 		name := m[1]
 		at, ok := r.at[name]
 		switch {
-		case r.have[name]:
+		case r.have[name]: // nothing to add
 		case r.lost[name] != "":
 			missing = r.lost[name]
 		case ok && at < end:
 			entry := r.rays[at].(map[string]any)
-			if lost := r.addBefore(scalarText(entry["value"]), at); lost != "" && r.from {
+			// A reference to no variable at all stays as it is, here as in Ray's container.
+			if lost := r.addBefore(scalarText(entry["value"]), at); lost != "" && r.hasUnlisted {
 				r.lost[name], missing = lost, lost
 				continue
 			}

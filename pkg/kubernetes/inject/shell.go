@@ -30,6 +30,7 @@ const (
 	maxNested = 64
 )
 
+// newShell makes a shell that begins with a container's variables, all of them exported.
 func newShell(env environment) *shell {
 	s := &shell{vars: maps.Clone(env.vars), exported: map[string]bool{}, from: env.from}
 	for name := range s.vars {
@@ -62,7 +63,7 @@ func (s *shell) followScript(text value) {
 	s.why = before
 }
 
-// deepestNesting returns how many brackets are open at the same time at most.
+// deepestNesting returns how many brackets are open at the same time at most, those in quotes and comments too.
 func deepestNesting(script string) (most int) {
 	open := 0
 	for i := range len(script) {
@@ -77,6 +78,7 @@ func deepestNesting(script string) (most int) {
 	return most
 }
 
+// followAll follows commands one after the other.
 func (s *shell) followAll(all []*syntax.Stmt) {
 	for _, one := range all {
 		s.followCommand(one.Cmd)
@@ -141,7 +143,8 @@ func (s *shell) followCommand(c syntax.Command) {
 	}
 }
 
-// isTest says whether a statement tests a condition, so that what follows && may not run.
+// isTest says whether a statement tests a condition, so that what follows && may not run: [[ … ]], a negated statement,
+// or a call of a program that people use for this, such as grep.
 func isTest(s *syntax.Stmt) bool {
 	switch c := s.Cmd.(type) {
 	case *syntax.TestClause:
@@ -173,7 +176,7 @@ func (s *shell) setVariable(name string, v value) {
 func (s *shell) followDeclaration(c *syntax.DeclClause) {
 	export := c.Variant.Value == "export"
 	for _, a := range c.Args {
-		if a.Name == nil {
+		if a.Name == nil { // an option: declare -x exports
 			export = export || a.Value != nil && strings.Contains(a.Value.Lit(), "x") &&
 				strings.HasPrefix(a.Value.Lit(), "-")
 			continue

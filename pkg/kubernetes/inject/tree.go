@@ -58,6 +58,7 @@ func indexOfName(items []any, name string) int {
 	return -1
 }
 
+// anySlice returns texts as a list of a manifest.
 func anySlice(s []string) []any {
 	out := make([]any, len(s))
 	for i, v := range s {
@@ -66,6 +67,7 @@ func anySlice(s []string) []any {
 	return out
 }
 
+// quantities returns amounts as a mapping of a manifest, which the caller may change.
 func quantities(m map[string]string) map[string]any {
 	out := make(map[string]any, len(m))
 	for k, v := range m {

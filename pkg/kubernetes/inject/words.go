@@ -67,6 +67,8 @@ func (s *shell) partValue(p syntax.WordPart, q quoting) value {
 	return unknownValue("an expression of the shell")
 }
 
+// literal returns a text of the script as a value. Where Kubernetes put in something that is not known (unread), the
+// value is not known, either.
 func (s *shell) literal(text string) value {
 	if strings.Contains(text, unread) {
 		return value{text: text, why: s.why}
@@ -74,7 +76,8 @@ func (s *shell) literal(text string) value {
 	return knownValue(text)
 }
 
-// unescape removes the backslashes that the shell removes from a literal, outside or inside of quotes.
+// unescape removes the backslashes that the shell removes from a literal: outside of quotes all, inside of them those
+// before a character that means something there. One before a line end is removed with it.
 func unescape(text string, q quoting) string {
 	if !strings.Contains(text, `\`) {
 		return text
@@ -91,7 +94,9 @@ func unescape(text string, q quoting) string {
 	return b.String()
 }
 
-// parameterValue returns the value of $NAME, ${NAME}, ${NAME:-other} and the like, as far as it is known.
+// parameterValue returns the value of a variable in one of the forms $NAME, ${NAME:-other}, ${NAME:?text} and
+// ${NAME%suffix}, as far as it is known; that of any other form is not. A variable that is not set may be in envFrom,
+// which is not read: then a default (other) is not certain to count.
 func (s *shell) parameterValue(p *syntax.ParamExp) value {
 	if p.Param == nil {
 		return unknownValue("an expression of the shell")
@@ -99,9 +104,9 @@ func (s *shell) parameterValue(p *syntax.ParamExp) value {
 	why := "variable " + p.Param.Value
 	v, set := s.vars[p.Param.Value]
 	if p.Excl || p.Length || p.Width || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Names != 0 {
-		return unknownValue(why)
+		return unknownValue(why) // ${!NAME}, ${#NAME}, ${NAME[0]}, ${NAME:1:2}, ${NAME/a/b} …
 	}
-	if p.Exp == nil {
+	if p.Exp == nil { // $NAME
 		if !set {
 			return unknownValue(why)
 		}
@@ -112,6 +117,7 @@ func (s *shell) parameterValue(p *syntax.ParamExp) value {
 		other = s.oneWord(p.Exp.Word.Parts, unquoted)
 	}
 	switch p.Exp.Op {
+	// ${NAME:-other}, ${NAME:=other}, ${NAME-other}, ${NAME=other}
 	case syntax.DefaultUnsetOrNull, syntax.AssignUnsetOrNull, syntax.DefaultUnset, syntax.AssignUnset:
 		switch {
 		case !set && len(s.from) > 0:
@@ -123,11 +129,11 @@ func (s *shell) parameterValue(p *syntax.ParamExp) value {
 			return other
 		}
 		return v
-	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
+	case syntax.ErrorUnset, syntax.ErrorUnsetOrNull: // ${NAME?text}, ${NAME:?text}
 		if set {
 			return v
 		}
-	case syntax.RemSmallSuffix, syntax.RemLargeSuffix:
+	case syntax.RemSmallSuffix, syntax.RemLargeSuffix: // ${NAME%suffix}, ${NAME%%suffix}; a pattern is not followed
 		if set && v.isKnown() && other.isKnown() && !strings.ContainsAny(other.text, "*?[") {
 			return knownValue(strings.TrimSuffix(v.text, other.text))
 		}

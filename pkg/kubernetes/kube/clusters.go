@@ -86,7 +86,7 @@ func New(config Config, c client.WithWatch, transport http.RoundTripper, log log
 
 func newClusters(c Config, log logrus.FieldLogger) *Clusters {
 	c.MaxUpload, c.UploadTimeout = cmp.Or(c.MaxUpload, defaultMaxUpload), cmp.Or(c.UploadTimeout, defaultUploadTimeout)
-	return &Clusters{config: c, log: log, warned: cache.New[types.UID, struct{}](maxHeads, 0, nil)}
+	return &Clusters{config: c, log: log, warned: cache.New[types.UID, struct{}](maxHeads, cache.Forever, nil)}
 }
 
 // add adds a Kubernetes cluster, of which these namespaces are watched; none: all.
@@ -268,7 +268,9 @@ func (c *Clusters) NotReached(namespace, name string) error {
 	return c.whyUnreachable(cluster)
 }
 
-// whyUnreachable says why the cluster's description and the configuration keep requests from being passed on.
+// whyUnreachable says why the cluster's description, or the configuration, keeps requests from being passed on; nil if
+// nothing does. Without access control no token is sent for people nobody knows, unless that is configured: this is
+// logged once for a cluster.
 func (c *Clusters) whyUnreachable(cluster *rayv1.RayCluster) error {
 	if err := whyUnreachable(cluster); err != nil {
 		return err

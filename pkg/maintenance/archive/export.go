@@ -110,6 +110,7 @@ type counted struct {
 	p *progress.Counter
 }
 
+// Read implements io.Reader, and counts the bytes as progress.
 func (c counted) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	c.p.Did(0, int64(n))

@@ -74,15 +74,15 @@ func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 	if err = check.read(in.first); err == nil {
 		err = check.checkAdded()
 	}
-	var again io.Reader
+	var second io.Reader
 	if err == nil {
-		again, err = in.again()
+		second, err = in.again()
 	}
 	if err != nil {
 		return Result{Session: check.ref}, err
 	}
 	i := importer{ctx: ctx, opts: opts, stored: check.stored, existed: check.existed}
-	err = i.read(again)
+	err = i.read(second)
 	i.result.Session = i.ref
 	return i.result, err
 }
@@ -99,10 +99,11 @@ type source struct {
 func newSource(r io.Reader, opts Options) (*source, error) {
 	if file, ok := r.(io.ReadSeeker); ok {
 		if begin, err := file.Seek(0, io.SeekCurrent); err == nil { // a pipe fails here
-			return &source{file, func() (io.Reader, error) {
+			again := func() (io.Reader, error) {
 				_, err := file.Seek(begin, io.SeekStart)
 				return file, err
-			}, func() {}}, nil
+			}
+			return &source{first: file, again: again, close: func() {}}, nil
 		}
 	}
 	file, err := os.CreateTemp(opts.TempDir, "historyserver-import-")
@@ -112,10 +113,12 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 	_ = os.Remove(file.Name()) // the open file stays
 	// Data that cannot be compressed becomes a little longer. max is for a sum that overflows.
 	limit := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
-	return &source{io.TeeReader(io.LimitReader(r, limit), file), func() (io.Reader, error) {
+	again := func() (io.Reader, error) {
 		_, err := file.Seek(0, io.SeekStart)
 		return file, err
-	}, func() { _ = file.Close() }}, nil
+	}
+	copied := io.TeeReader(io.LimitReader(r, limit), file)
+	return &source{first: copied, again: again, close: func() { _ = file.Close() }}, nil
 }
 
 // read reads the archive: while checking, it checks all entries and stores nothing; otherwise it stores them.
@@ -373,7 +376,8 @@ func (w buffered) close() {
 	}
 }
 
-// buffer copies the entry to memory or a temporary file, so that it can be read several times, as stores require.
+// buffer copies the entry to memory or a temporary file, so that it can be read several times, as stores require: they
+// read a body from its start, wherever it stands.
 func (i *importer) buffer(size int64) (buffered, error) {
 	if size <= inMemory {
 		data := make([]byte, size)
@@ -422,7 +426,7 @@ func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 
 // sameContent says whether the stored object has the content that body reads.
 func (i *importer) sameContent(key string, body io.Reader) (bool, error) {
-	stored, err := i.opts.Store.Get(i.ctx, key, 0, -1)
+	stored, err := i.opts.Store.Get(i.ctx, key, 0, blob.ToEnd)
 	if err != nil {
 		return false, fmt.Errorf("compare with what is stored: %w", err)
 	}
@@ -430,7 +434,7 @@ func (i *importer) sameContent(key string, body io.Reader) (bool, error) {
 	return sameContent(stored, body)
 }
 
-// sameContent says whether two readers have the same content.
+// sameContent says whether two readers have the same content. An error is that of one of them.
 func sameContent(a, b io.Reader) (bool, error) {
 	const block = 64 << 10
 	left, right := make([]byte, block), make([]byte, block)

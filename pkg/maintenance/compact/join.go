@@ -80,6 +80,7 @@ type bounded struct {
 	err  error
 }
 
+// Write passes p on, unless more bytes came than are allowed.
 func (b *bounded) Write(p []byte) (int, error) {
 	if b.left -= int64(len(p)); b.left < 0 {
 		return 0, b.err
@@ -114,7 +115,7 @@ func (j *joining) readChunks() error {
 			return err
 		}
 		s.end, s.sum = c.Offset+n, sum.Sum(nil)
-		s.from = max(c.Offset, min(j.end, s.end))
+		s.from = max(c.Offset, min(j.end, s.end)) // bytes that earlier chunks have are taken from those
 		switch {
 		case c.Offset > j.end && layout.IsRegion(c.Offset):
 			return fmt.Errorf("%w: the length of one of its compressed chunks is not stored, so offsets would "+

@@ -167,7 +167,7 @@ func (r *Report) Store(ctx context.Context, store blob.Store, rights Rights) {
 
 // checkContent returns an error unless an object has the content want.
 func checkContent(ctx context.Context, store blob.Reader, key, want string) error {
-	body, err := store.Get(ctx, key, 0, -1)
+	body, err := store.Get(ctx, key, 0, blob.ToEnd)
 	if err != nil {
 		return err
 	}

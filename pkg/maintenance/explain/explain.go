@@ -95,15 +95,16 @@ type attempts struct {
 
 // New makes an Explainer. Start begins its work.
 func New(opts Options) *Explainer {
+	perSecond, atOnce := rate.Limit(float64(opts.Requests)/60), max(1, opts.Requests/6) // those of ten seconds
 	x := &Explainer{
-		opts: opts, limiter: rate.NewLimiter(rate.Limit(float64(opts.Requests)/60), max(1, opts.Requests/6)),
+		opts: opts, limiter: rate.NewLimiter(perSecond, atOnce),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_explained_sessions_total",
 			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), " +
 				"or were given up (given_up).",
 		}, []string{"result"}),
 		queue:   &queue{served: make(map[string]uint64)},
-		failing: cache.New[layout.Session, *attempts](maxFailing, 0, nil),
+		failing: cache.New[layout.Session, *attempts](maxFailing, cache.Forever, nil),
 		pause:   backoff.Backoff{Min: time.Second, Max: maxPause},
 	}
 	opts.Registerer.MustRegister(x.results)

@@ -72,7 +72,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 				return nil, err
 			}
 		}
-		m := d.MomentAt(s, 0) // at its end
+		m := d.MomentAt(s, moment.AtEnd)
 		report, err := d.Findings(ctx, m)
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func findingsToKeep(p Places) func(context.Context, *session.Session, io.Reader)
 func jobs(log logrus.FieldLogger) func(context.Context, *session.Session) ([]index.Job, error) {
 	d := dashboard.New(dashboard.Options{Log: log})
 	return func(ctx context.Context, s *session.Session) ([]index.Job, error) {
-		shown, err := d.MomentAt(s, 0).Jobs(ctx)
+		shown, err := d.MomentAt(s, moment.AtEnd).Jobs(ctx)
 		jobs := make([]index.Job, len(shown))
 		for i, j := range shown {
 			jobs[i] = index.Job{
@@ -147,7 +147,7 @@ func Session(ctx context.Context, ref layout.Session, opts Options) (Result, err
 		result.Index = Running
 	default:
 		var rows progress.Counter
-		rows.Expect(2*s.Tasks.Len(), 0)
+		rows.Expect(2*s.Tasks.Len(), 0) // each is written for the server and for analysis
 		stop := opts.Follow("writing", &rows)
 		err = opts.Writer.Write(ctx, s, func(n int) { rows.Did(n, 0) })
 		stop()

@@ -44,7 +44,8 @@ type Session struct {
 	HeadStarts []time.Time
 }
 
-// List lists the objects of a session.
+// List lists the objects of a session, its index too, and finds out whether and when it ended. Objects of streams are
+// sorted into these.
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
 	s := &Session{Ref: ref}
 	streams := make(map[string]*Stream)
@@ -136,6 +137,7 @@ type Usage struct {
 	Streams int `json:"wholes"`
 }
 
+// add counts a stream, or an object that is none of a stream's, with its objects and bytes.
 func (u *Usage) add(objects int, bytes int64) {
 	u.Objects += objects
 	u.Bytes += bytes

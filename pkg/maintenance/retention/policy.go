@@ -60,7 +60,8 @@ func (p *Policy) MayExpire(e catalog.Entry, now time.Time) bool {
 	return shortest != 0 && Due(e, shortest, now)
 }
 
-// Of returns the fate of a session.
+// Of returns the fate of a session: whether it is pinned, until when the first rule for it keeps it, or else the
+// policy's age, and why. A session that has not ended does not expire.
 func (p *Policy) Of(e catalog.Entry, now time.Time) Fate {
 	pin := checkPin(p.note(e.Ref))
 	f := Fate{Pinned: pin != nil}
@@ -103,6 +104,7 @@ func checkPin(n notes.Note) error {
 	return nil
 }
 
+// note returns the note on a session; an empty one without a policy or notes.
 func (p *Policy) note(ref layout.Session) notes.Note {
 	if p == nil || p.Note == nil {
 		return notes.Note{}

@@ -118,7 +118,8 @@ func (rules Rules) Of(e catalog.Entry, outcome string, rest Term) Term {
 		}
 	}
 	if longest != nil && rest.Keep != 0 && (longest.keep == 0 || longest.keep > rest.Keep) {
-		return longest.term(number, true)
+		const unsure = true
+		return longest.term(number, unsure)
 	}
 	if longest != nil {
 		rest.Why += ", the longest that may hold: the outcome is not known"

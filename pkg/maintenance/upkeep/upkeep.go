@@ -94,7 +94,8 @@ func (u *Upkeep) workRound(ctx context.Context, now time.Time) {
 	settledBefore := u.settled
 	u.settled = make(map[uint64]bool, len(settledBefore))
 	began := time.Now()
-	later, ok := u.workPass(ctx, now, settledBefore, nil)
+	var all map[layout.Session]bool // nil: the first pass is over all sessions
+	later, ok := u.workPass(ctx, now, settledBefore, all)
 	for ok && len(later) > 0 && time.Since(began) < u.opts.Interval {
 		later, ok = u.workPass(ctx, now, settledBefore, later)
 	}
@@ -180,6 +181,7 @@ func (u *Upkeep) removeOrCompact(ctx context.Context, log logrus.FieldLogger, e 
 		ref  layout.Session
 		last int64
 	}{e.Ref, e.LastWrite.UnixNano()})
+	// stored is a hash: it spreads the sessions that are looked at again over the rounds.
 	if settled[stored] && (stored+uint64(u.rounds))%roundsToList != 0 {
 		u.settled[stored] = true
 		return "", nil

@@ -44,7 +44,8 @@ func isFolder(o blob.Object) bool {
 // concurrency is how many streams are read at a time.
 const concurrency = 8
 
-// Session reads all objects of a session, and returns which are damaged. The error is the store's.
+// Session reads all objects of a session, and returns which are damaged. The error is the store's. Objects with foreign
+// keys are reported and not read; folders, which some stores list as objects, are not damage.
 func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *progress.Counter) (Report, error) {
 	v := &verifier{store: store, p: p, report: Report{Damage: []Damage{}}}
 	for _, o := range s.Foreign {
@@ -59,7 +60,7 @@ func Session(ctx context.Context, store blob.Reader, s *inventory.Session, p *pr
 		v.report.Bytes += o.Size
 		p.Expect(1, o.Size)
 	}
-	for _, o := range s.Foreign {
+	for _, o := range s.Foreign { // they are among the objects, but not read
 		p.Did(1, o.Size)
 	}
 	g, ctx := errgroup.WithContext(ctx)
@@ -154,7 +155,8 @@ type tolerant struct {
 	verifier *verifier
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. A gap counts as damage, and reads as a line end, so that what is before it and what is
+// behind it are no one line.
 func (t *tolerant) Read(p []byte) (int, error) {
 	n, err := t.Reader.Read(p)
 	gap, isGap := errors.AsType[*chunks.Gap](err)

@@ -142,7 +142,7 @@ func New(c Config, cl client.Client, log logrus.FieldLogger) (*Access, error) {
 	}
 	a := &Access{
 		config: c, client: cl, log: log, otherClusters: map[string]*otherCluster{},
-		turns: turns.New(maxReviews, 0), // 0: a review takes no longer than askTimeout anyway
+		turns: turns.New(maxReviews, turns.NoLimit), // a review takes no longer than askTimeout anyway
 		users: newAnswers[Identity](c.CacheFor, maxAnswers), rights: newAnswers[bool](c.CacheFor, maxAnswers),
 		validTokens: cache.New[string, struct{}](maxAnswers, knownFor, nil),
 		otherTokens: rate.NewLimiter(unknownTokensPerSecond, unknownTokensAtOnce),

@@ -73,7 +73,7 @@ func (a *Access) addOtherClusters(c Config) error {
 			return fmt.Errorf("--kubernetes-clusters=%s has the context %s, which is --kubernetes-cluster: "+
 				"that one is asked as the server's own", c.KubernetesClusters, name)
 		}
-		a.otherClusters[name] = &otherCluster{name: name, client: cl, turns: turns.New(maxReviews, 0)}
+		a.otherClusters[name] = &otherCluster{name: name, client: cl, turns: turns.New(maxReviews, turns.NoLimit)}
 	}
 	return nil
 }

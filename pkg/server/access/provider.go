@@ -155,7 +155,9 @@ func (p *provider) verify(ctx context.Context, token string, audiences []string)
 	return verified, nil
 }
 
-// identity reads who somebody is out of an ID token, by kube-apiserver's rules.
+// identity reads who somebody is out of an ID token, by kube-apiserver's rules: the user's name and groups are in the
+// configured claims and get the configured prefixes. It refuses a token that does not say it for certain: without a
+// name, with an address that nobody verified, without groups that were too many, or with names of Kubernetes' own.
 func (p *provider) identity(token *oidc.IDToken) (Identity, error) {
 	var claims map[string]json.RawMessage
 	if err := token.Claims(&claims); err != nil {

@@ -103,7 +103,8 @@ const maxReviews = 32
 
 // askRights returns nil if review says that a user may see all namespaces, else if it says that of this one, else
 // ErrForbidden. title is the namespace's name in that error. Reviews take the user's turn of slots. Their answers are
-// cached by key, which has a fixed length, and namespace.
+// cached by key and namespace: key stands for the identity and the Kubernetes cluster, so that no other key with
+// another namespace behind it makes the same text.
 func (a *Access) askRights(ctx context.Context, slots *turns.Slots, user, key, namespace, title string,
 	review func(ctx context.Context, namespace string) (bool, error)) error {
 	for _, ns := range []string{"", namespace} { // "" is all: who may see all needs no review for each namespace

@@ -23,7 +23,8 @@ func newSealer(secrets []string) (*sealer, error) {
 	s := new(sealer)
 	for _, secret := range secrets {
 		// With another text than this one, no cookie that an earlier version of the server sealed could be opened.
-		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", 32)
+		const keyBytes = 32 // of AES-256
+		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", keyBytes)
 		if err != nil {
 			return nil, fmt.Errorf("make the key for cookies: %w", err)
 		}

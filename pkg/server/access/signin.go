@@ -99,7 +99,7 @@ func sessionCookieName(i int) string {
 // beginSession has a browser keep in cookies who has signed in, and removes cookies of an earlier session that was
 // longer. It returns an error if the identity has too many groups for cookies.
 func (p *provider) beginSession(w http.ResponseWriter, r *http.Request, id Identity) error {
-	groups := id.Groups[:len(id.Groups)-1] // without that of withAuthenticatedGroup, which session adds again
+	groups := id.Groups[:len(id.Groups)-1] // without that of withAuthenticatedGroup, which sessionUser adds again
 	sealed := p.seal.seal(forSession, sessionState{id.User, groups, time.Now().Add(p.config.SessionFor).Unix()})
 	if len(sealed) > maxCookies*cookieBytes {
 		return fmt.Errorf("%w: the provider names %d groups, which do not fit into a cookie: configure it to name "+

@@ -158,6 +158,7 @@ type pipedAnswer struct {
 
 func (w *pipedAnswer) Header() http.Header { return w.header }
 
+// WriteHeader keeps the first final status, and wakes RoundTrip. A status below 200 announces another one.
 func (w *pipedAnswer) WriteHeader(status int) {
 	if w.status == 0 && status >= http.StatusOK {
 		w.status = status

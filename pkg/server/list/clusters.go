@@ -49,7 +49,7 @@ func (h *Handlers) Clusters(w http.ResponseWriter, r *http.Request) error {
 	if next != "" {
 		w.Header().Set("Link", "<"+next+`>; rel="next"`)
 	}
-	completed := catalog.First(entries, maxOutcomes)
+	completed := catalog.First(entries, maxOutcomes) // those whose outcome is read if it is not known yet
 	h.readOutcomes(ctx, completed)
 	if warning := l.Warning("list"); warning != "" {
 		w.Header().Set("Warning", warning)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -36,7 +37,8 @@ const (
 // FleetDataParams are the names of the parameters of FleetData.
 var FleetDataParams = slices.Concat(fleet.Params, []string{"format", "table"})
 
-// FleetData answers with the fleet's totals as JSON or, with format=csv, with one of their tables.
+// FleetData answers with the fleet's totals as JSON or, with format=csv, with the one of their tables that ?table=
+// names, as long as tables may be unless ?top= says how many rows are wanted.
 func (h *Handlers) FleetData(w http.ResponseWriter, r *http.Request) error {
 	form := param.Form{Values: r.URL.Query()}
 	table, format := form.Get("table"), form.OneOf("format", "json", "csv")
@@ -118,8 +120,7 @@ func (h *Handlers) fleetReport(r *http.Request, form url.Values, whole bool) (*f
 	}
 	ctx, cancel := context.WithTimeoutCause(r.Context(), reportWait, errSlowFleet)
 	defer cancel()
-	const untilEndOfCtx = 0
-	ctx, done, err := h.reports.Take(ctx, access.CallerOf(r), untilEndOfCtx)
+	ctx, done, err := h.reports.Take(ctx, access.CallerOf(r), turns.NoLimit)
 	if err != nil {
 		return nil, l, err
 	}

@@ -47,7 +47,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 	page.Namespaces = namespaces[:min(len(namespaces), maxNamespaces)]
 	page.KubernetesClusters = kubernetesClusters(namespaces)
 	page.Tags = l.Tags(maxTags)
-	q.Ranked = true
+	q.Ranked = true // exact names first, and part.Why says why a session is found
 	part, err := l.Part(q.Query)
 	if err != nil {
 		return err

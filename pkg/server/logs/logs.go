@@ -43,7 +43,7 @@ const maxIndexes = 256
 // New makes handlers, which together run only so many searches and archives at a time.
 func New(opts Options) *Handlers {
 	return &Handlers{
-		opts: opts, lineIndexes: cache.New[string, *logview.Index](maxIndexes, 0, nil),
+		opts: opts, lineIndexes: cache.New[string, *logview.Index](maxIndexes, cache.Forever, nil),
 		searches: turns.New(maxSearches, turnTime), archives: turns.New(maxArchives, turnTime),
 	}
 }

@@ -98,7 +98,8 @@ type openedLog struct {
 	index *logview.Index
 }
 
-// openLog opens the log that ?node_id= and ?file= name.
+// openLog opens the log that ?node_id= and ?file= name, with its size at the moment shown, and with the index of its
+// lines that all requests for this log share.
 func (h *Handlers) openLog(ctx context.Context, session Session, form url.Values) (log openedLog, err error) {
 	log.name = form.Get("file")
 	if log.node, err = rayid.Parse[rayid.Node](form.Get("node_id")); err != nil {
@@ -190,7 +191,7 @@ func lineStart(ctx context.Context, log openedLog, line int64) (offset int64, be
 	if offset, err = lineOffset(ctx, log, max(1, line-linesBefore)); err != nil {
 		return 0, false, err
 	}
-	if at-offset > bytesBefore {
+	if at-offset > bytesBefore { // the lines before it are so long that it might not be in view
 		offset = at
 	}
 	return offset, at >= log.size, nil

@@ -373,6 +373,7 @@ type listLogs struct {
 	Glob string `json:"glob,omitempty" jsonschema:"file names, such as job-driver-*; all if not given"`
 }
 
+// listLogs is the tool list_logs: the logs of a node, or those that a glob matches.
 func (t *tools) listLogs(ctx context.Context, in listLogs) (string, error) {
 	query := url.Values{"node_id": {in.Node}}
 	if in.Glob != "" {

@@ -57,8 +57,8 @@ type keptDashboard struct {
 }
 
 func newDashboards(store blob.Reader, root string) dashboards {
-	kept := cache.New[string](maxKept, 0, func(d keptDashboard) int64 { return d.bytes })
-	return dashboards{store: store, root: root, reading: turns.New(maxReading, 0), kept: kept}
+	kept := cache.New[string](maxKept, cache.Forever, func(d keptDashboard) int64 { return d.bytes })
+	return dashboards{store: store, root: root, reading: turns.New(maxReading, turns.NoLimit), kept: kept}
 }
 
 // stored returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored,
@@ -91,8 +91,7 @@ func (d *dashboards) ofRay(ctx context.Context, namespace, name, rayVersion stri
 func (d *dashboards) load(ctx context.Context, namespace, key string,
 	read func(context.Context) ([]byte, error)) (*dashboard, error) {
 	kept, err := d.kept.Load(ctx, key, func(ctx context.Context) (kept keptDashboard, err error) {
-		const untilEndOfCtx = 0
-		ctx, done, err := d.reading.Take(ctx, namespace, untilEndOfCtx)
+		ctx, done, err := d.reading.Take(ctx, namespace, turns.NoLimit)
 		if err != nil {
 			return kept, err
 		}
@@ -121,8 +120,7 @@ func (d *dashboards) hasStored(ctx context.Context, ref layout.Session) (bool, e
 // read returns a stored dashboard's text. What cannot be decompressed is errDamaged: also what has more than
 // maxDashboard bytes, which is cut off, or becomes more.
 func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
-	const toEnd = -1
-	object, err := d.store.Get(ctx, key, 0, toEnd)
+	object, err := d.store.Get(ctx, key, 0, blob.ToEnd)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/turns"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -25,8 +26,7 @@ const (
 // A stored dashboard may make a page of tens of megabytes, which is in memory for as long as its client reads it. build
 // may be called twice.
 func (p *Panels) buildReserved(r *dash.Request, build func() web.Panels) (page web.Panels, release func(), err error) {
-	const untilEndOfCtx = 0
-	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, untilEndOfCtx)
+	_, done, err := p.building.Take(r.Context(), r.Session.Ref.Namespace, turns.NoLimit)
 	if err != nil {
 		return page, nil, err
 	}

@@ -42,8 +42,8 @@ type Panels struct {
 
 // New makes pages of the sessions under a root of a store, whose metrics are those of databases.
 func New(store blob.Reader, root string, databases *metrics.Databases) *Panels {
-	return &Panels{dashboards: newDashboards(store, root), metrics: databases, building: turns.New(maxBuilding, 0),
-		measuring: turns.New(maxMeasuring, 0)}
+	return &Panels{dashboards: newDashboards(store, root), metrics: databases,
+		building: turns.New(maxBuilding, turns.NoLimit), measuring: turns.New(maxMeasuring, turns.NoLimit)}
 }
 
 // Sentences that a page shows instead of panels.
@@ -391,7 +391,8 @@ func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	}
 }
 
-// failureMarks are the failures and the lost nodes within a page's range of time, the first maxMarks.
+// failureMarks are the report's findings and the lost nodes within a page's range of time, the first maxMarks, each
+// with the address of its page. If the nodes cannot be read, theirs are left out.
 func failureMarks(r *dash.Request, page *web.Panels, report *findings.Report) (marks []web.PanelMark) {
 	add := func(m web.PanelMark) {
 		if m.At >= page.From && m.At <= page.To && len(marks) < maxMarks {

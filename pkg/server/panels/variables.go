@@ -48,7 +48,8 @@ func (v *variable) chosenValues(asked url.Values) []string {
 	return values
 }
 
-// listedValues are the values that the dashboard itself lists for a variable, without those that a query would find.
+// listedValues are the values that the dashboard itself lists for a variable, as its options or, for a variable of the
+// types custom and interval, as a text with commas; without those that a query would find.
 func (v *variable) listedValues() (values []string) {
 	for _, option := range v.Options {
 		for _, value := range textsOf(option.Value) {
@@ -189,7 +190,7 @@ func (v *values) replace(expr string) string {
 // valuesOf returns the texts of the dashboard's variables, and of Grafana's own for a range of time (span), the time
 // between two points (step), and the time between two reads of the metrics (interval).
 func (d *dashboard) valuesOf(asked url.Values, span, step, interval time.Duration) *values {
-	rate := max(step+interval, 4*interval) // as Grafana computes it
+	rate := max(step+interval, 4*interval) // Grafana's rule: so that a window has several reads, and windows overlap
 	v := map[string]string{
 		"__interval": promSeconds(step), "__interval_ms": fmt.Sprint(step.Milliseconds()),
 		"__rate_interval": promSeconds(rate),

@@ -22,22 +22,25 @@ var errNotWatched = &problem.Problem{
 	Advice: "Start it with --live=storage or --live=proxy.",
 }
 
-// Coverage says how well collectors cover the running clusters that the caller may see. version is the tag that the
-// image of collectors should have; "" if any will do.
-func (v Sessions) Coverage(ctx context.Context, version string) (coverage.Report, error) {
-	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
+// Coverage says how well collectors cover the running clusters that the caller may see. collectorVersion is the tag
+// that the image of collectors should have; "" if any will do.
+func (v Sessions) Coverage(ctx context.Context, collectorVersion string) (coverage.Report, error) {
+	return v.coverage(ctx, collectorVersion, func(clusters []kube.Cluster) ([]kube.Cluster, error) {
 		return v.allowedClusters(ctx, clusters)
 	})
 }
 
-// CoverageOfAll is Coverage of all running clusters, whoever may see them. It is for figures, not for answers.
-func (v Sessions) CoverageOfAll(ctx context.Context, version string) (coverage.Report, error) {
-	return v.coverage(ctx, version, func(clusters []kube.Cluster) ([]kube.Cluster, error) { return clusters, nil })
+// CoverageOfAll says how well collectors cover all running clusters, whoever may see them. It is for figures, not for
+// answers. collectorVersion is as in Coverage.
+func (v Sessions) CoverageOfAll(ctx context.Context, collectorVersion string) (coverage.Report, error) {
+	return v.coverage(ctx, collectorVersion,
+		func(clusters []kube.Cluster) ([]kube.Cluster, error) { return clusters, nil })
 }
 
-// coverage compares the running clusters that choose leaves of all with what the list of sessions says of them. If one
-// of the two lists may be old, the report has a warning; if there is none yet, that is an error.
-func (v Sessions) coverage(ctx context.Context, version string,
+// coverage compares the running clusters that choose leaves of all with what the list of sessions says of them: when a
+// collector last stored something of each. collectorVersion is as in Coverage. If one of the two lists may be old, the
+// report has a warning; if there is none yet, that is an error.
+func (v Sessions) coverage(ctx context.Context, collectorVersion string,
 	choose func([]kube.Cluster) ([]kube.Cluster, error)) (coverage.Report, error) {
 	if v.Live == nil {
 		return coverage.Report{}, errNotWatched
@@ -56,7 +59,7 @@ func (v Sessions) coverage(ctx context.Context, version string,
 	}
 	now := time.Now()
 	report := coverage.Of(clusters, coverage.Facts{
-		Running: v.lastWrites(clusters, stored, now), Version: version, Now: now,
+		LastWrites: v.lastWrites(clusters, stored, now), CollectorVersion: collectorVersion, Now: now,
 	})
 	switch {
 	case running.Err != nil:

@@ -29,7 +29,7 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 	var near []string
 	var ways []web.Link
 	all := v.onlyAllowed(ctx, Listing{Listing: v.Catalog.List(ctx)})
-	for _, group := range []string{"cluster", "owner"} {
+	for _, group := range []string{"cluster", "owner"} { // of the home page, which shows the sessions of one
 		for _, g := range groupsNamed(all, sel.Name, group) {
 			query := url.Values{"namespace": {g.Namespace}, group: {g.Name}}
 			way := web.Link{Title: "Sessions of " + g.Name, Address: "homepage?" + query.Encode()}

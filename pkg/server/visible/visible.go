@@ -145,7 +145,8 @@ func (v Sessions) LivePath(e catalog.Entry) string {
 	if !ok || !e.Running {
 		return ""
 	}
-	if _, ok := v.Live.Reachable(namespace, "", e.Ref.Cluster); !ok {
+	const noOwner = "" // the name is the cluster's own
+	if _, ok := v.Live.Reachable(namespace, noOwner, e.Ref.Cluster); !ok {
 		return ""
 	}
 	e.Ref.Name = catalog.Live

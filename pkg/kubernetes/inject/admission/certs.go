@@ -103,7 +103,7 @@ func (c *certs) publish(ctx context.Context, ca []byte) error {
 // for another name; nil if nothing has to be renewed.
 func (c *certs) renew(data map[string][]byte, now time.Time) (map[string][]byte, error) {
 	ca, caKey, err := parsePair(data[keyCA], data[keyCAKey])
-	if err != nil || now.After(ca.NotAfter.Add(-certLife)) {
+	if err != nil || now.After(ca.NotAfter.Add(-certLife)) { // a certificate made now would outlive the authority
 		if ca, caKey, err = newAuthority(c.Service, now); err != nil {
 			return nil, err
 		}
@@ -141,6 +141,7 @@ func (c *certs) issue(ca *x509.Certificate, caKey *ecdsa.PrivateKey, now time.Ti
 	return data, nil
 }
 
+// newAuthority makes an authority that signs the certificates of the service name, and its key.
 func newAuthority(name string, now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	return sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: name + " authority"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(caLife),

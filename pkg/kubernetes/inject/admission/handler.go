@@ -89,6 +89,7 @@ func (h *handler) wantsCollector(object, before *unstructured.Unstructured, oper
 	if operation != admissionv1.Update {
 		return true
 	}
+	// The object had the collector before if there was nothing to add.
 	changes, err := inject.Mutate(before.DeepCopy().Object, h.Inject)
 	return err == nil && len(changes) == 1 && len(changes[0].Done) == 0
 }
