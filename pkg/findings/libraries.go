@@ -5,11 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -221,117 +218,5 @@ func (b *builder) trainRetried(m match, line trainRecord, raised string) string 
 	return ""
 }
 
-// Names that people gave, for the names of what Ray's libraries run.
-
-var (
-	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
-	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
-	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID. So
-	// does trialNamed of any that starts, fails or ends.
-	trialFailed = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
-	trialNamed  = lazyregexp.New(`Trial (\w{1,100})_[0-9a-f]{5,8}_\d{5} `)
-	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods.
-	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
-)
-
-// unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name. No Ray
-// up to 2.60 tells who made a group, so the program's own are called by its Train run, too.
-const unnamedGroup = "… of job "
-
-// controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
-const controllerRun, trialRun = "TrainController.run", "ImplicitFunc.train"
-
-// renamed holds what in titles is replaced by the words of people.
-var renamed = []struct {
-	from func() *regexp.Regexp
-	to   string
-}{
-	{lazyregexp.New(`(?:\w+\.)*\w+\.<locals>\.`), ""}, // the functions in which a class or a function was defined
-	{lazyregexp.New(`(?:\b[Aa]ctor )?(?:\bSERVE_REPLICA::[^:\s]*:)?\bServeReplica:([^:\s]{1,200}):([^\s:.,()]{1,200})(?: \(SERVE_REPLICA::[^)\s]*\))?(?:\.\w+)?`),
-		"deployment $2 of application $1"},
-	{lazyregexp.New(`\bProxyActor(?:\.\w+| \(SERVE_PROXY_ACTOR-[0-9a-f]+\))`), "Serve's proxy"},
-	{lazyregexp.New(`\bServeController\.\w+`), "Serve's controller"},
-	{lazyregexp.New(`\bRayTrainWorker\._RayTrainWorker__execute\b`), "a Train worker"},
-	{lazyregexp.New(`\bTrainController\.run\b`), "a Train run"},
-	{lazyregexp.New(`\bActor (ImplicitFunc|ResourceTrainable)\b`), "Tune trial (actor $1)"},
-	{lazyregexp.New(`\b(?:ImplicitFunc|ResourceTrainable)\.\w+`), "a Tune trial"},
-	// Dask's keys: ('sum-aggregate-<32 digits>', 0, 1), and share-<UUID>
-	{lazyregexp.New(`\bdask:\(?'?([\w.-]{1,100}?)-(?:[0-9a-f]{32}|[0-9a-f]{8}-[0-9a-f-]{27})(?:'(?:, \d+)*\))?`), "dask:$1"},
-}
-
-// withPlainNames returns a text in which people's words stand for the names of what Ray's libraries run: "deployment d
-// of application a" for ServeReplica:a:d.
-func withPlainNames(text string) string {
-	for _, r := range renamed {
-		text = r.from().ReplaceAllString(text, r.to)
-	}
-	return text
-}
-
-// plainTitle returns a finding's title with the names that people gave to runs, trials, deployments and applications.
-func (b *builder) plainTitle(f *finding) string {
-	title := f.Title
-	if run := b.trainRuns[f.job]; run != "" {
-		title = strings.ReplaceAll(title, controllerRun, "Train run "+run)
-		title = strings.Replace(title, unnamedGroup, "… of Train run "+run+" in job ", 1)
-	}
-	if name := b.trialName(f); name != "" {
-		title = ofTrial().ReplaceAllLiteralString(title, "Tune trial "+name)
-	}
-	title = withPlainNames(title)
-	if first, size := utf8.DecodeRuneInString(title); strings.HasPrefix(title, "deployment ") ||
-		strings.HasPrefix(title, "a T") {
-		return string(unicode.ToUpper(first)) + title[size:]
-	}
-	return title
-}
-
-// trialName returns the name of the trials of Tune that failed in the job of a finding, as Tune printed it, or else of
-// all trials there. It is "" if the title is about no trial, or if trials have several names.
-func (b *builder) trialName(f *finding) string {
-	j := b.jobOfID(f.job)
-	if j == nil || !ofTrial().MatchString(f.Title) {
-		return ""
-	}
-	log := b.driverLog(j).text
-	all := trialFailed().FindAllStringSubmatch(log, -1)
-	if all == nil {
-		all = trialNamed().FindAllStringSubmatch(log, -1)
-	}
-	return onlyName(all)
-}
-
 // rankedWorker matches what Train tells of a worker whose process ended: its actor and its rank.
 var rankedWorker = lazyregexp.New(`actor=Actor\(\w{1,100}, ([0-9a-f]{32})\)[^\x00]{0,600}?world_rank=(\d{1,6})`)
-
-// trialOf returns the user's function that a trial of Tune runs, from the traceback of its failure; "" if the text has
-// none.
-func trialOf(text string) string {
-	if m := trialFrame().FindStringSubmatch(text); m != nil {
-		return m[1]
-	}
-	return ""
-}
-
-// whoRaised says, for a title, who raised the exception that ended a driver, and which: the driver itself, or the task,
-// trial or rank that it had waited for.
-func (b *builder) whoRaised(j *job, e *driverEnd) string {
-	function := e.raised.Function
-	if e.rank != "" {
-		run := "its Train run"
-		if name := b.trainRuns[j.id]; name != "" {
-			run = "Train run " + name
-		}
-		if wrappers[e.raised.Type] {
-			return fmt.Sprintf("%s failed: %s", run, e.rankReason)
-		}
-		return fmt.Sprintf("rank %s of %s raised %s", e.rank, run, e.raised)
-	}
-	if trial := trialOf(e.trace); trial != "" {
-		return fmt.Sprintf("a Tune trial of %s raised %s", trial, e.raised)
-	}
-	if function == "" || e.raised.Type == "TaskCancelledError" || !strings.Contains(e.trace, "ray::") {
-		return fmt.Sprintf("its driver raised %s", e.raised)
-	}
-	return fmt.Sprintf("%s raised %s", output.Clip(function, output.MaxMessage), e.raised)
-}
