@@ -3,13 +3,11 @@ package logs
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -61,15 +59,11 @@ const (
 	turnWait = turnTime + 10*time.Second
 )
 
-// takeTurn waits for the caller's turn, at most wait; then the error is budget.ErrBusy. The context working ends when
+// takeTurn waits for the caller's turn, at most wait; then the error is turns.ErrBusy. The context working ends when
 // the turn has taken its time and others wait. done ends the turn.
 func takeTurn(r *http.Request, slots *turns.Slots, wait time.Duration) (working context.Context, done func(),
 	err error) {
-	working, done, err = slots.Take(r.Context(), access.CallerOf(r), wait)
-	if errors.Is(err, turns.ErrBusy) {
-		err = budget.ErrBusy
-	}
-	return working, done, err
+	return slots.Take(r.Context(), access.CallerOf(r), wait)
 }
 
 // TimesOf says what times that people type mean: they are in the time zone of the session's logs, and relative to the

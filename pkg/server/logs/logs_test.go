@@ -41,7 +41,7 @@ func TestWaitingForTurns(t *testing.T) {
 		slots := turns.New(1, 0)
 		_, done, err := takeTurn(from(t, "a"), slots, turnWait)
 		must.OK(t, err)
-		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); !errors.Is(err, budget.ErrBusy) {
+		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); !errors.Is(err, turns.ErrBusy) {
 			t.Errorf("the second one: %v", err)
 		}
 		done()
@@ -83,7 +83,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 		for range 5 * maxSearches {
 			all.Go(func() {
 				switch end, at, err := search("10.0.0.1", 9*time.Minute); {
-				case errors.Is(err, budget.ErrBusy):
+				case errors.Is(err, turns.ErrBusy):
 					refused.Add(1)
 				case err == nil && slices.Equal(end.Why, []string{"others"}) && !end.Complete && at == turnTime:
 					ended.Add(1)
