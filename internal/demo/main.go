@@ -62,23 +62,8 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
 	data := filepath.Join(work, "data")
 
-	for _, name := range names {
-		recorded := play.Recording{Name: name, Binary: filepath.Join(bin, "collector"),
-			Work: filepath.Join(work, name), Data: data, Say: say}
-		if err := recorded.Collect(ctx); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	if err := addClusters(data); err != nil {
+	if err := storeSessions(ctx, bin, work, data, names, running); err != nil {
 		return err
-	}
-	if err := index(ctx, filepath.Join(bin, "historyserver"), data); err != nil {
-		return err
-	}
-	for _, cluster := range running {
-		if err := showRunning(data, cluster); err != nil {
-			return err
-		}
 	}
 	say("history server over %s", data)
 	server, err := play.Start(filepath.Join(work, "historyserver.log"), filepath.Join(bin, "historyserver"),
@@ -97,6 +82,42 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 		c.Env, c.Stdout, c.Stderr = append(os.Environ(), "DEMO_URL="+base), os.Stdout, os.Stderr
 		return c.Run()
 	}
+	printLinks(base, latest)
+	select {
+	case <-ctx.Done():
+		fmt.Println()
+		return nil
+	case <-server.Ended():
+		return fmt.Errorf("the history server ended by itself:\n%s", server.Tail())
+	}
+}
+
+// storeSessions fills the store below data: collectors in work replay the recordings with these names, other recorded
+// clusters are unpacked, and all are indexed. The clusters in running then look like running ones.
+func storeSessions(ctx context.Context, bin, work, data string, names, running []string) error {
+	for _, name := range names {
+		recorded := play.Recording{Name: name, Binary: filepath.Join(bin, "collector"),
+			Work: filepath.Join(work, name), Data: data, Say: say}
+		if err := recorded.Collect(ctx); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := addClusters(data); err != nil {
+		return err
+	}
+	if err := index(ctx, filepath.Join(bin, "historyserver"), data); err != nil {
+		return err
+	}
+	for _, cluster := range running {
+		if err := showRunning(data, cluster); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printLinks prints what to open. base is the server's address, latest that of the last replayed session.
+func printLinks(base, latest string) {
 	cases := base + "/namespaces/" + casesNamespace + "/clusters"
 	fmt.Printf(`
   These clusters are gone; their history is not:
@@ -110,13 +131,6 @@ func run(ctx context.Context, bin, dashboards string, port int, names, running, 
 
   Ctrl-C ends the demo.
 `, base, base, recording.Cluster, latest, cases, cases, latest)
-	select {
-	case <-ctx.Done():
-		fmt.Println()
-		return nil
-	case <-server.Ended():
-		return fmt.Errorf("the history server ended by itself:\n%s", server.Tail())
-	}
 }
 
 // checkFree says beforehand what would otherwise show only after the collectors' work.

@@ -58,7 +58,7 @@ func forPeople(err error) error {
 	return errors.New(strings.Join(all, "; "))
 }
 
-// wordFor returns the word for a type of Go or of YAML.
+// wordFor returns the word that people know for a type of Go (int, []string) or for a tag of YAML (int, seq).
 func wordFor(name string) string {
 	switch {
 	case strings.HasPrefix(name, "[]"), name == "seq":
