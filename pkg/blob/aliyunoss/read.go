@@ -40,7 +40,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			return err
 		})
 		if err != nil {
-			return remote.Answer{}, remote.OpenError(statusOf(err), err, err)
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, err) // sendWithRetries has mapped it
 		}
 		return remote.Part(answer.Body, answer.Headers.Get("Content-Range"),
 			unquote(answer.Headers.Get(oss.HTTPHeaderEtag)), offset)
@@ -58,7 +58,7 @@ func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error)
 	return s.head(ctx, key)
 }
 
-// head describes an object without reading it.
+// head describes an object without reading it. The right that it needs is that of reading.
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	var header http.Header
 	err := s.sendWithRetries(ctx, "oss:GetObject", func(options ...oss.Option) (err error) {

@@ -33,7 +33,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			return err
 		})
 		if err != nil {
-			return remote.Answer{}, remote.OpenError(statusOf(err), err, err)
+			return remote.Answer{}, remote.OpenError(statusOf(err), err, err) // runWithRetries has mapped it
 		}
 		if reader.Attrs.Generation <= 0 { // every object has one
 			_ = reader.Close()

@@ -29,7 +29,7 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// New wraps a store; its metrics go to reg.
+// New wraps a store, so that its operations are counted and timed in metrics that New registers at reg.
 func New(store blob.Store, reg prometheus.Registerer) *Store {
 	with := promauto.With(reg)
 	bytes := with.NewCounterVec(prometheus.CounterOpts{

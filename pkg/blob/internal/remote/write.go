@@ -48,8 +48,9 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	if err != nil {
 		return err
 	}
-	create := func() error { return w.writeBody(ctx, key, body, size, true) }
-	replace := func() error { return w.writeBody(ctx, key, body, size, false) }
+	const mustBeNew, mayReplace = true, false
+	create := func() error { return w.writeBody(ctx, key, body, size, mustBeNew) }
+	replace := func() error { return w.writeBody(ctx, key, body, size, mayReplace) }
 	state := honoured
 	if w.conditions != nil {
 		state = w.conditions.state.Load()
@@ -75,8 +76,8 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	case err == nil && size <= probeSize:
 		// The object is there now. A server that honours the condition must refuse to create it again. Unlike
 		// writeBody, putOne returns os.ErrExist also for an object that this writer stored.
-		_, again := w.putOne(ctx, key, body, size, true)
-		w.conditions.recordProbe(existsIfLocked(again, true))
+		_, again := w.putOne(ctx, key, body, size, mustBeNew)
+		w.conditions.recordProbe(existsIfLocked(again, mustBeNew))
 	}
 	return err
 }
