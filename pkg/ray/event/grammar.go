@@ -191,7 +191,8 @@ func (s *Scanner) digitsEnd(i int) int {
 func (s *Scanner) stringEnd(i int) (end int, escaped bool) {
 	b := s.b
 	for {
-		// Eight bytes at a time up to a quote, a backslash or a control character.
+		// Eight bytes at a time up to a quote, a backslash or a control character. The XOR makes a byte that is wanted
+		// 0, which is below 1.
 		for ; i+8 <= len(b); i += 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
 			quote, slash := w^('"'*eachByte), w^('\\'*eachByte)

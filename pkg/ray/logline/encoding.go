@@ -124,7 +124,8 @@ type decoder struct {
 
 const decodeBlock = 32 << 10
 
-// Read implements io.Reader: it returns the text in UTF-8.
+// Read implements io.Reader: it returns the text in UTF-8. An error comes once the text before it is returned, and only
+// once, because reading may go on behind a gap.
 func (d *decoder) Read(p []byte) (n int, err error) {
 	if d.known && d.encoding == Bytes && len(d.decoded) == 0 && d.err == nil {
 		return d.in.Read(p)

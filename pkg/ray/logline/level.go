@@ -89,7 +89,7 @@ func levelByName(name []byte) Level {
 	return Unknown
 }
 
-// levelInAnyCase is the level of a name in letters of any case.
+// levelInAnyCase is the level of a name in letters of any case; Unknown for other words.
 func levelInAnyCase(name []byte) Level {
 	var capitals [len("INFORMATIONAL")]byte
 	if len(name) == 0 || len(name) > len(capitals) {
@@ -104,7 +104,7 @@ func levelInAnyCase(name []byte) Level {
 	return levelByName(capitals[:len(name)])
 }
 
-// syslogLevel is the level of a severity of syslog (RFC 5424).
+// syslogLevel is the level of a severity of syslog, from 0 (emergency) to 7 (debug), as RFC 5424 has them.
 func syslogLevel(severity int) Level {
 	switch {
 	case severity <= 2:

@@ -22,24 +22,12 @@ func Expand(line []byte) []byte {
 		return nil
 	}
 	var f fields
-	f.readMembers(line, 1, nil, recordDepth)
+	f.readMembers(line, 1, nil, recordDepth) // behind the brace
 	level := f.levelOf()
 	if level == Unknown || len(f.message) == 0 {
 		return nil
 	}
-	var own struct {
-		Time          string `json:"asctime"`
-		Level         string `json:"levelname"`
-		File          string `json:"filename"`
-		Line          int    `json:"lineno"`
-		Process       int    `json:"process"`
-		Component     string `json:"component"` // of Ray's C++ processes
-		ComponentName string `json:"component_name"`
-		ComponentID   string `json:"component_id"`
-		Run           string `json:"run_name"` // of Train, which writes only JSON
-		// Of the Elastic Common Schema, whose stack_trace may have only the frames.
-		Error struct{ Type, Message scalar } `json:"error"`
-	}
+	var own ownFields
 	exception := f.exceptionText()
 	_ = json.Unmarshal(line, &own) // fields that another library has of the same name may have other types
 	if raised := string(own.Error.Message); own.Error.Type != "" && !strings.Contains(exception, raised) {
@@ -50,19 +38,11 @@ func Expand(line []byte) []byte {
 	if exception != "" && !strings.Contains(message, exception) {
 		said += "\n" + exception
 	}
-	switch {
+	switch text := own.asText(line, said); {
 	case own.Run != "": // there is no text of it to be like
 		return nil
-	case len(own.Level) == 1 && own.Time != "": // of Ray's C++ processes
-		component := ""
-		if own.Component != "" {
-			component = "(" + own.Component + ") "
-		}
-		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" +
-			strconv.Itoa(own.Line) + ": " + said + extraFields(line))
-	case own.ComponentName != "" && own.Time != "":
-		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
-			said)
+	case text != nil:
+		return text
 	case exception == "" && !strings.Contains(said, "\n"): // the line itself says as much
 		return nil
 	}
@@ -71,6 +51,40 @@ func Expand(line []byte) []byte {
 		name = level.String()
 	}
 	return []byte(strings.TrimSpace(strings.ToUpper(name) + " " + textOfValue(f.time) + " " + said))
+}
+
+// ownFields are the fields by which Ray's own records are told from others, and what Expand needs of the Elastic Common
+// Schema, whose stack_trace may have only the frames.
+type ownFields struct {
+	Time          string                         `json:"asctime"`
+	Level         string                         `json:"levelname"`
+	File          string                         `json:"filename"`
+	Line          int                            `json:"lineno"`
+	Component     string                         `json:"component"` // of Ray's C++ processes
+	ComponentName string                         `json:"component_name"`
+	ComponentID   string                         `json:"component_id"`
+	Run           string                         `json:"run_name"` // of Train, which writes only JSON
+	Error         struct{ Type, Message scalar } `json:"error"`
+}
+
+// asText returns the record in line as Ray's processes print it where they write text, with said as its message; nil if
+// it is of no process whose text is known.
+func (own *ownFields) asText(line []byte, said string) []byte {
+	switch {
+	case own.Time == "":
+		return nil
+	case len(own.Level) == 1: // of Ray's C++ processes
+		component := ""
+		if own.Component != "" {
+			component = "(" + own.Component + ") "
+		}
+		return []byte("[" + own.Time + " " + own.Level + " 0 0] " + component + own.File + ":" +
+			strconv.Itoa(own.Line) + ": " + said + extraFields(line))
+	case own.ComponentName != "": // of Serve
+		return []byte(own.Level + " " + own.Time + " " + own.ComponentName + " " + digitsOr0(own.ComponentID) + " -- " +
+			said)
+	}
+	return nil
 }
 
 // extraFields returns the fields that a record of Ray's C++ processes has beside those of each record, such as node_id,
@@ -103,7 +117,7 @@ func Message(line []byte) string {
 		return ""
 	}
 	var f fields
-	f.readMembers(line, 1, nil, recordDepth)
+	f.readMembers(line, 1, nil, recordDepth) // behind the brace
 	if f.levelOf() == Unknown {
 		return ""
 	}

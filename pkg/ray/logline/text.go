@@ -264,7 +264,7 @@ func (h *header) readGroup(b []byte, closing byte) int {
 		h.readFields(inner, inGroup)
 		h.nameCount, h.fieldCount = names, fields
 		if level != Unknown {
-			h.Level = level
+			h.Level = level // what was read before the group's fields counts
 		}
 	}
 	h.isHeader = true

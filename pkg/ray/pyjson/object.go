@@ -124,7 +124,7 @@ func (o *Object) SetExisting(values map[string]any) {
 	}
 }
 
-// All yields keys and values in order.
+// All yields keys and values in order; nothing for nil.
 func (o *Object) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if o == nil {

@@ -141,7 +141,7 @@ func (p *parser) parseValue(depth int) (any, error) {
 	return nil, errValue
 }
 
-// parseNumber parses a number and keeps its spelling.
+// parseNumber parses a number by JSON's grammar. Its value is a Number, which keeps the spelling.
 func (p *parser) parseNumber() (any, error) {
 	start := p.pos
 	p.accept("-")
@@ -272,7 +272,8 @@ func (p *parser) takeMember(o *Object) error {
 	return p.takeMemory(bytes)
 }
 
-// parseString parses a string, whose opening quote is next.
+// parseString parses a string, whose opening quote is next, and decodes its escapes. It takes the memory that the text
+// needs from the parser's limit before it makes it. Bytes that are no UTF-8, and control characters, stay.
 func (p *parser) parseString() (string, error) {
 	start := p.pos + 1
 	end := jsontext.StringEnd(p.data, start)
