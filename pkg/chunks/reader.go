@@ -163,7 +163,7 @@ func (r *Reader) openNext() error {
 	if left := r.expect - r.offset; left > 0 && left < next.Object.Size-skip {
 		r.isPartial, length = true, left
 	}
-	return r.openCurrent(skip, length, 0)
+	return r.openCurrent(skip, length, 0) // what is before the offset is not requested
 }
 
 // beginsRegion says whether the chunk continues after one of which its writer did not know the length.

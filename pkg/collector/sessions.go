@@ -308,7 +308,8 @@ func (s *sessions) storeEnd(ctx context.Context, name string, head headNode, at 
 	if !s.opts.Head {
 		return nil
 	}
-	if err := s.storeStart(ctx, name, head, true); err != nil { // also without Ray's version: nobody can tell it now
+	const force = true // also without Ray's version: nobody can tell it now
+	if err := s.storeStart(ctx, name, head, force); err != nil {
 		return err
 	}
 	s.storing.Lock()

@@ -165,15 +165,15 @@ func (s *stream) hasPending(now time.Time) bool {
 // nextFile returns the file to continue with when the current file has no more to ship: the oldest that has something
 // to ship, unless an older one may still grow. It is nil if there is none for now.
 func (s *stream) nextFile(now time.Time) *file {
-	newer := false
-	for _, f := range s.files {
+	passedCurrent := false
+	for _, f := range s.files { // the oldest first
 		if f == s.current {
-			newer = true
+			passedCurrent = true
 		} else if s.shippableBytes(f) > 0 {
 			return f
 		}
 		// Lines keep their order: newer generations wait until this one is complete.
-		if newer && s.mayGrow(f, now) {
+		if passedCurrent && s.mayGrow(f, now) {
 			return nil
 		}
 	}
@@ -349,7 +349,7 @@ func (s *stream) Pending(limit int64) (offset, n int64, oldest time.Time) {
 // its bytes, since it may have been rotated or truncated after the last scan.
 func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 	s.tree.lock.Lock()
-	f, at := s.current, s.fileOffset+offset-s.base
+	f, at := s.current, s.fileOffset+offset-s.base // the place in the file of the stream's byte offset
 	name, before, last := f.fullPath(), f.prefix, f.tail
 	opened, info, err := s.tree.openLog(f)
 	s.tree.lock.Unlock()

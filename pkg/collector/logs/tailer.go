@@ -383,6 +383,8 @@ type metrics struct {
 	scan                                prometheus.Histogram
 }
 
+// newMetrics registers the tailer's metrics. How many files there are is counted at each scrape of them, which takes
+// the trees' locks.
 func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 	const prefix = "rayhistory_collector_logs_"
 	factory := promauto.With(r)

@@ -244,7 +244,8 @@ func (t *tree) openSeen(s seenFile) (*os.File, fs.FileInfo, error) {
 	return openUnchanged(t.root, s.fullPath(), s.id)
 }
 
-// openLog opens a log outside of a scan; the tree's lock is held.
+// openLog opens a log outside of a scan, also one that was removed and is still open, and notes whether the collector
+// has the right to. The caller closes it, and holds the tree's lock.
 func (t *tree) openLog(f *file) (*os.File, fs.FileInfo, error) {
 	if removed := t.removed[f.id]; removed != nil {
 		return removed.reopen()

@@ -110,7 +110,8 @@ func (l *lineReader) Read(p []byte) (int, error) {
 }
 
 // fillBuffer makes more redacted bytes ready: it reads until at least one whole line is in the buffer, or a part of a
-// line that is longer than maxLine, which is overwritten.
+// line that is longer than maxLine, which is overwritten; l.long says that the rest of it follows. At the end a last
+// line without its end is overwritten if l.cut is set.
 func (l *lineReader) fillBuffer() {
 	l.buffer = append(l.buffer[:0], l.buffer[l.ready:]...)
 	l.at, l.ready = 0, 0

@@ -27,7 +27,7 @@ func (r *Redactor) redactLines(b []byte, nested int, without uint64) (matches in
 	for at := 0; at < len(b); {
 		// The next line that has to be searched: it has a literal, or is an object, which may hide one in escapes.
 		pos := min(found, object)
-		if r.always != 0 {
+		if r.always != 0 { // some rules have no literal
 			pos = at
 		}
 		if pos >= len(b) {

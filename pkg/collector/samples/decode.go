@@ -168,7 +168,7 @@ func (d *Decoder) readTable(in *scanner) {
 	for i := range targets {
 		t := source{up: -1, upValue: -1, last: math.MinInt64}
 		if wantsUp {
-			t.up = d.visitor.Series(i, Up, nil)
+			t.up = d.visitor.Series(i, Up, nil) // it has only the target's labels
 		}
 		d.targets = append(d.targets, t)
 	}

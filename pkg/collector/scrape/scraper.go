@@ -311,6 +311,7 @@ type metrics struct {
 	seconds                     prometheus.Histogram
 }
 
+// newMetrics registers the scraper's metrics about itself, which are not those that it reads.
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_metrics_"
 	factory := promauto.With(r)

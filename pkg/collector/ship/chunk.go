@@ -173,6 +173,7 @@ func (s *Shipper) putChunk(ctx context.Context, j job, offset, n int64, flushing
 	defer cancel()
 	start := time.Now()
 	err = tooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
+	// What part of the n bytes was sent is known by how much of the body the store has read.
 	j.state.upload = upload{bytes: n, sentBytes: n * sent.at.Load() / max(size, 1)}
 	s.metrics.countPut(j.group.Name, n, size, time.Since(start), err)
 	if err != nil && sent.failed.Load() {

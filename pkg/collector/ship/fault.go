@@ -132,7 +132,7 @@ func refusalAdvice(err error) string {
 	return "see the store's error"
 }
 
-// errorKind is an error's label in the metrics.
+// errorKind is an error's label in the metrics. Errors that none of the other labels fits count as the backend's.
 func errorKind(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch source := (sourceError{}); {

@@ -17,6 +17,7 @@ type metrics struct {
 	unnoted                             prometheus.Counter
 }
 
+// newMetrics registers the shipper's metrics. Counters of a group are there, as 0, before anything happens.
 func newMetrics(o Options) *metrics {
 	const prefix = "rayhistory_collector_ship_"
 	factory := promauto.With(o.Registerer)

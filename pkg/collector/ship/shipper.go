@@ -278,7 +278,7 @@ func (s *Shipper) ShipOnce(ctx context.Context) (shipped int, next time.Time, er
 	if err = errors.Join(w.errs...); err == nil {
 		err = ctx.Err()
 	}
-	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() {
+	if until := s.nextProbe(time.Now(), jobs); !until.IsZero() { // the circuit is open: only a probe may start
 		next = until
 	} else if soon := now.Add(passGap); err != nil && (next.IsZero() || soon.Before(next)) {
 		next = soon // a failed stream is tried again after its own wait

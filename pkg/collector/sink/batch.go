@@ -111,13 +111,7 @@ func (b *batch) scanBody(body []byte, now time.Time, find func(session string) (
 		if lastIndex < 0 || !bytes.Equal(e.Session, lastSession) {
 			destination, err := b.findDestination(e.Session, find)
 			if err != nil {
-				session := string(e.Session) // before the scan goes on
-				refusal := b.refuse(http.StatusServiceUnavailable, "session",
-					fmt.Sprintf("%v; send the events again", err))
-				if layout.CheckSessionName(session) == nil {
-					refusal.session = session
-				}
-				return refusal
+				return b.refuseSession(string(e.Session), err)
 			}
 			last.destination, lastSession, lastIndex, foreign = destination, e.Session, -1,
 				b.destinations[destination].Session != string(e.Session)
@@ -154,6 +148,16 @@ func (b *batch) scanBody(body []byte, now time.Time, find func(session string) (
 			fmt.Sprintf("the body is not a JSON array of events: %v", err))
 	}
 	return nil
+}
+
+// refuseSession makes the refusal of a batch with events of a session of which it is not known where they are stored.
+// It notes the session, for whose events the operator has to do something, if it has a session's name.
+func (b *batch) refuseSession(session string, why error) *refusal {
+	r := b.refuse(http.StatusServiceUnavailable, "session", fmt.Sprintf("%v; send the events again", why))
+	if layout.CheckSessionName(session) == nil {
+		r.session = session
+	}
+	return r
 }
 
 // refuse makes a refusal of the batch with this status. It counts the events, those that were not scanned yet too, as

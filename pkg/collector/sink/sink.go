@@ -72,7 +72,8 @@ type Sink struct {
 // DefaultMaxBody is the largest body that is accepted by default, in bytes.
 const DefaultMaxBody = 64 << 20
 
-// New makes a sink. The error says which option cannot be used.
+// New makes a sink and registers its metrics. The error says which option cannot be used, such as a cluster's name that
+// no key can have.
 func New(o Options) (*Sink, error) {
 	o.MaxBody = cmp.Or(o.MaxBody, DefaultMaxBody)
 	o.Refused = cmp.Or(o.Refused, &Refused{})
@@ -219,6 +220,7 @@ type metrics struct {
 
 const metricPrefix = "rayhistory_collector_events_"
 
+// newMetrics registers the sink's metrics. m tells at each scrape how much memory bodies take.
 func newMetrics(r prometheus.Registerer, m *bodies) *metrics {
 	factory := promauto.With(r)
 	counter := func(name, help string) prometheus.Counter {

@@ -129,7 +129,8 @@ func (t *Taker) Close() { t.work.Close() }
 // rounds become rarer. That the dashboard does not answer is logged once. Until it has answered for the first time,
 // rounds follow soon after each other.
 func (t *Taker) Round(ctx context.Context) {
-	changed, err := t.runRound(ctx, false)
+	const final = false
+	changed, err := t.runRound(ctx, final)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -335,6 +336,7 @@ type metrics struct {
 	refused               *prometheus.CounterVec
 }
 
+// newMetrics registers the taker's metrics.
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_snapshot_"
 	factory := promauto.With(r)

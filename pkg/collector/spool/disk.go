@@ -49,7 +49,7 @@ func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) remove(path string) error     { return os.Remove(path) }
 func (osDisk) syncDir(dir string) error     { return atomicfile.SyncDir(dir) }
 
-// listFiles lists the regular files of a folder.
+// listFiles lists the regular files of a folder, in no order. Those that were removed meanwhile are left out.
 func (osDisk) listFiles(dir string) ([]fs.FileInfo, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

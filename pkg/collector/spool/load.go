@@ -22,7 +22,7 @@ func (s *Spool) load() error {
 	if err != nil {
 		return err
 	}
-	stale := maps.Clone(s.positions.live)
+	stale := maps.Clone(s.positions.live) // of streams that have nothing on disk
 	for key, st := range s.streams {
 		if st.segments == 0 { // only a torn batch named it
 			delete(s.streams, key)

@@ -14,6 +14,7 @@ type metrics struct {
 	damaged, torn, foreign, rebased, syncErrors, diskErrors prometheus.Counter
 }
 
+// newMetrics registers the spool's metrics. What it holds now is read at each scrape, under s.mu.
 func newMetrics(s *Spool) *metrics {
 	const prefix = "rayhistory_collector_spool_"
 	factory := promauto.With(s.opts.Registerer)

@@ -119,7 +119,7 @@ func (k *positions) save(list []position) error {
 			if before.position.taken > p.taken {
 				continue // another goroutine saved a newer one meanwhile
 			}
-			before.position.taken = p.taken // compare all but taken
+			before.position.taken = p.taken // compare all but taken, which is not saved
 			if before.position == p {
 				continue
 			}

@@ -199,7 +199,7 @@ func checksumAt(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 // continues there after damage.
 func (w *window) findRecord(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
-		b, err := w.readBytes(offset, 4)
+		b, err := w.readBytes(offset, len(recordMagic))
 		if err != nil {
 			return 0, err
 		}

@@ -127,7 +127,7 @@ func (s *Spool) deleteDead() {
 	var moved []position // of the streams whose data went on after a dead segment
 	for _, seg := range dead {
 		for st := range seg.streams {
-			if st.segments > 0 && st.mapped {
+			if st.segments > 0 && st.mapped { // it is known where they are in the store
 				moved = append(moved, st.nextPosition())
 			}
 		}

@@ -67,7 +67,7 @@ func boundedReader(r io.Reader) io.Reader {
 func (r *Reader) Token() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {
-		return nil, asRefusal(err, "", 0)
+		return nil, asRefusal(err, "", 0) // a token is in no list
 	}
 	if r.tokens++; r.tokens > maxTokens {
 		return nil, &Refusal{"tokens", maxTokens}
