@@ -61,7 +61,7 @@ func (m *moment) unixNs(clock *Clock) (ns int64, ok bool) {
 	if m.epoch != 0 {
 		return m.epoch, true
 	}
-	if m.hour > 23 || m.minute > 59 || m.second > 60 {
+	if m.hour > 23 || m.minute > 59 || m.second > 60 { // 60 is a leap second
 		return 0, false
 	}
 	a, b, c := m.date[0], m.date[1], m.date[2] // onDate wants year, month and day
@@ -200,13 +200,13 @@ func (m *moment) readNumbers(b []byte, form order) (n int) {
 	switch {
 	case parts == 3 && form == yearFirst:
 		m.order = yearFirst
-	case parts == 3 && sizes[2] == 4 && between == '.':
+	case parts == 3 && sizes[2] == 4 && between == '.': // "20.11.2026"
 		m.order = dayFirst
-	case parts == 3 && sizes[2] == 4:
+	case parts == 3 && sizes[2] == 4: // "11/20/2026", "20/11/2026"
 		m.order = monthOrDayFirst
-	case parts == 3 && sizes[0] == 2 && sizes[1] == 2 && sizes[2] == 2:
+	case parts == 3 && sizes[0] == 2 && sizes[1] == 2 && sizes[2] == 2: // "26/11/20"
 		m.order = twoDigits
-	case parts == 2 && form != yearFirst && between != '.' && sizes[1] <= 2:
+	case parts == 2 && form != yearFirst && between != '.' && sizes[1] <= 2: // "11-20"; with a dot it is a number
 		m.order = withoutYear
 	default:
 		return 0

@@ -93,7 +93,7 @@ func extraFields(line []byte) string {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	var text strings.Builder
-	for _, err := decoder.Token(); err == nil && decoder.More(); {
+	for _, err := decoder.Token(); err == nil && decoder.More(); { // behind the opening brace
 		var name json.Token
 		var value any
 		if name, err = decoder.Token(); err == nil {

@@ -24,10 +24,11 @@ type header struct {
 }
 
 // parseText reads the header of a line that is not JSON, and returns where the line's message begins; 0 if the line has
-// no header. whole is the line, of which b is the beginning.
+// no header, as most indented lines have none: they go on with the line before. whole is the line, of which b is the
+// beginning.
 func parseText(b, whole []byte, clock *Clock) (read Header, messageAt int) {
 	h := header{clock: clock, whole: whole}
-	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf"))
+	b = bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")) // a byte order mark
 	indent := len(b) - len(bytes.TrimLeft(b, " "))
 	if indent > 0 && !beginsIndented(b, indent) || len(b) > 0 && b[0] == '\t' {
 		return Header{}, 0
@@ -384,21 +385,26 @@ func (h *header) readLevel(b []byte, size int, delimited, inGroup bool) int {
 	if !mayFollowLevel(next) {
 		return 0
 	}
+	isFirst, behindTime := h.fieldCount == 0, h.Dated || h.undatedTime
+	// Ruby: "E, [2026-11-20T10:00:05 #1]"
+	isRubys := next == ',' && isFirst && bytes.HasPrefix(b, []byte(string(b[0])+", ["))
+	// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
+	isBeforeNumber := next == ' ' && inGroup && len(b) > 2 && isDigit(b[2])
+	// TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"
+	isBeforePlace := next == ' ' && behindTime &&
+		(inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0)
 	switch {
-	case n == 1 && next == ',' && h.fieldCount == 0 && bytes.HasPrefix(b, []byte(string(b[0])+", [")), // Ruby
-		// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"
-		n == 1 && next == ' ' && inGroup && len(b) > 2 && isDigit(b[2]),
-		n == 1 && next == ' ' && (h.Dated || h.undatedTime) &&
-			(inGroup || delimited && bytes.IndexByte(b[:min(len(b), 80)], ']') > 0):
-		h.Level = letterLevel(word[0]) // TensorFlow: "2026-11-20 10:00:05.123456: E file.cc:1] …"; Ray: "[… E 1 2]"
+	case n == 1 && (isRubys || isBeforeNumber || isBeforePlace):
+		h.Level = letterLevel(word[0])
 	case len(leadingCapitals(word)) == n:
 		if h.isHeader || next == '[' || next == ':' || delimited {
 			h.Level = levelByName(word)
 		} else {
 			h.Level = levelByClearName(word)
 		}
-	case next == ':' && (h.fieldCount == 0 || h.isHeader), (h.Dated || h.undatedTime) &&
-		(next == '\t' || delimited && separatorFollows(b[n:])), inGroup && h.fieldCount == 0 && next == '|':
+	case next == ':' && (isFirst || h.isHeader),
+		behindTime && (next == '\t' || delimited && separatorFollows(b[n:])),
+		inGroup && isFirst && next == '|':
 		h.Level = levelInAnyCase(word)
 	}
 	if h.Level == Unknown {
