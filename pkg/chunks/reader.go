@@ -328,7 +328,7 @@ func (r *Reader) findCompacted() (found bool, err error) {
 	for _, c := range compressions {
 		key := r.stream.FirstKey(c)
 		if key == r.current.Object.Key {
-			continue
+			continue // it is the one that is missing
 		}
 		o, err := r.store.Stat(r.ctx, key)
 		switch {

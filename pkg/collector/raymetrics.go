@@ -100,8 +100,8 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, err := snapshot.NewClient(net.JoinHostPort(head, dashboard.Port()),
-		func() (string, error) { return "", nil })
+	noToken := func() (string, error) { return "", nil }
+	client, err := snapshot.NewClient(net.JoinHostPort(head, dashboard.Port()), noToken)
 	if err != nil {
 		return "", err
 	}

@@ -279,7 +279,7 @@ func (s *sessions) storeStart(ctx context.Context, name string, head headNode, f
 	if began.IsZero() {
 		began = s.began
 	}
-	later := start // a later head began after the time in the session's name
+	later := start // what is stored if there is a start already: a later head began after the time in the name
 	later.Start = began.UTC().Truncate(time.Millisecond)
 	if err := s.storeMetadata(ctx, name, layout.Start, start, later); err != nil {
 		return err

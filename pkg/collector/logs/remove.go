@@ -49,7 +49,8 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 }
 
 // removeLogs removes the logs of a session that does not run, if everything is stored, nothing was written for sweepAge
-// and no process has a log open to write. It returns how many it removed. What a walk cannot read stays.
+// and no process has a log open to write: one that has shows that the session may run, so none is removed then. It
+// returns how many it removed. What a walk cannot read stays.
 func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 	if !t.allStored() || !t.isQuiet(now) {
 		return 0

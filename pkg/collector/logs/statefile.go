@@ -121,7 +121,7 @@ func (t *tree) loadState() error {
 			"of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
-	present := make(devices)
+	present := make(devices) // their present numbers, as far as they are found out
 	if root, err := os.OpenRoot(t.tailer.opts.Dir); err == nil {
 		present.lookUpNumbers(root, state.Streams)
 		_ = root.Close()
@@ -271,7 +271,7 @@ func (t *tree) loadIdle() error {
 	if binary.Read(r, binary.LittleEndian, &dev) != nil || binary.Read(r, binary.LittleEndian, &nodes) != nil {
 		return nil
 	}
-	index := make([]uint8, nodes)
+	index := make([]uint8, nodes) // in t.idle.nodes, by the index in the file
 	for i := range index {
 		var node rayid.Node
 		if _, err := io.ReadFull(r, node[:]); err != nil {

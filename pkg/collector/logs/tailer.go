@@ -117,7 +117,7 @@ func (t *Tailer) Sources() []ship.Source {
 	for tree := range t.lockedTrees() {
 		changed := false
 		for _, s := range tree.streams {
-			changed = s.moveOn(now) || s.unsaved || changed
+			changed = s.moveOn(now) || s.unsaved || changed // unsaved: Resume has changed where the stream continues
 			s.unsaved = false
 			if s.hasPending(now) {
 				sources = append(sources, s)

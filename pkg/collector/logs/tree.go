@@ -158,7 +158,8 @@ func (t *tree) scanNumber() int {
 	return t.scans
 }
 
-// saveAll writes what has changed. What could not be written is tried again by the next scan.
+// saveAll writes what has changed. What could not be written is tried again by the next scan. The names of empty logs
+// are listed before the idle logs are saved, because empty ones in that file count as listed.
 func (t *tree) saveAll(now time.Time) {
 	warn := func(err error, text string) {
 		if err == nil {
@@ -170,7 +171,7 @@ func (t *tree) saveAll(now time.Time) {
 	}
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
-	if t.dirty { // save and saveIdle reset dirty and idleDirty
+	if t.dirty { // saveState and saveIdle reset dirty and idleDirty
 		warn(t.saveState(), unsaved)
 	}
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")

@@ -260,7 +260,7 @@ func (f *Finder) fromDashboard(ctx context.Context) (rayid.Node, error) {
 	}
 	id := ""
 	err = answer.Each(body, []string{"data", "result", "result"}, "nodes", answer.MaxNodes, func(n row) error {
-		if n.IP == f.IP && n.State == "ALIVE" {
+		if n.IP == f.IP && n.State == "ALIVE" { // an old version may ignore the filter
 			id = cmp.Or(id, n.ID)
 		}
 		return nil

@@ -65,8 +65,8 @@ func Running(session string) (bool, error) {
 // acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).
 const acceptsFlag = "00010000"
 
-// rayletSockets finds the raylets' sockets in the kernel's list. The columns are Num, RefCount, Protocol, Flags, Type,
-// St, Inode, Path.
+// rayletSockets finds the sockets on which raylets listen, {Ray's temporary folder}/{session}/sockets/raylet, in the
+// kernel's list. The columns are Num, RefCount, Protocol, Flags, Type, St, Inode, Path.
 func rayletSockets(list io.Reader) (map[string]string, error) {
 	folders := make(map[string]string)
 	lines := bufio.NewScanner(list)

@@ -124,7 +124,8 @@ type token struct {
 }
 
 // nextToken returns the token of b that begins at i: a string, a bracket, comma or colon, or a run of space or of other
-// characters. Its end is 0 if it is a string without an end.
+// characters. Its end is 0 if it is a string without an end. It is open if it reaches to the end of b, so that more
+// data could change it; a string is open also if the colon that makes it a name could follow.
 func nextToken(b []byte, i int) token {
 	switch c := b[i]; c {
 	case '"':

@@ -74,7 +74,7 @@ func nextObject(b []byte, from int) int {
 // findSpans returns what a set of rules overwrites in a line: what their expressions' groups match, or else whole
 // matches, and all that follows very many matches (maxRead).
 func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
-	for ; rules != 0; rules &= rules - 1 {
+	for ; rules != 0; rules &= rules - 1 { // without the lowest bit, whose rule was looked at
 		rule := r.list[bits.TrailingZeros64(rules)]
 		maxMatches := max(maxRead/max(len(line), 1), 1)
 		for i, m := range rule.expression.FindAllSubmatchIndex(line, maxMatches) {

@@ -240,7 +240,7 @@ func (d *Decoder) readSeries(in *scanner) {
 		if in.err != nil {
 			return
 		}
-		if number := d.visitor.Series(target, d.name, d.labels); number >= 0 {
+		if number := d.visitor.Series(target, d.name, d.labels); number >= 0 { // else the visitor does not want it
 			t.wanted = append(t.wanted, wantedSeries{id: id, number: number})
 		}
 	}

@@ -176,7 +176,7 @@ func (e *Encoder) Sample(spelling []byte, value float64) (known bool) {
 func (e *Encoder) Add(spelling []byte, name string, labels []Label, value float64) (written int) {
 	id := int32(len(e.series))
 	e.at.ids[string(spelling)] = id
-	e.series = append(e.series, seriesState{target: int32(e.number), gone: true})
+	e.series = append(e.series, seriesState{target: int32(e.number), gone: true}) // until it has its first value
 	words := append(make([]string, 0, 16), name)
 	for _, l := range labels {
 		words = append(words, l.Name, l.Value)

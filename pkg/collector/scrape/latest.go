@@ -99,7 +99,7 @@ func (l *latest) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		port = ports[0]
 	}
 	if asked := r.URL.Query().Get("port"); asked != "" {
-		port, _ = strconv.Atoi(asked)
+		port, _ = strconv.Atoi(asked) // 0, where nothing was read, if it is no number
 	}
 	answer, ok := l.answers[port]
 	l.mu.Unlock()

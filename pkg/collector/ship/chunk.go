@@ -80,7 +80,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool
 	}
 	j.state.prepared = true
 	if source, ok := j.source.(restartingSource); ok && source.Unresumed() {
-		j.state.endKnown = false
+		j.state.endKnown = false // the source wants to be told again where it continues
 	}
 	taken := ""
 	for range 2 {
@@ -122,7 +122,8 @@ func (s *Shipper) findEnd(ctx context.Context, j job) error {
 	defer cancel()
 	stream := j.source.Key()
 	s.metrics.lists.WithLabelValues(j.group.Name).Inc()
-	last, err := s.listings.lastChunk(ctx, j.group, stream, j.state.listed)
+	fresh := j.state.listed // the first time, a listing of the folder is enough
+	last, err := s.listings.lastChunk(ctx, j.group, stream, fresh)
 	if err != nil {
 		return err
 	}

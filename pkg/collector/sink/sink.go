@@ -121,45 +121,45 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The server reads the rest of a body that the handler leaves unread. If a writer has no deadlines, the server's
 	// own applies.
 	_ = http.NewResponseController(w).SetReadDeadline(start.Add(slowGrace))
-	n, p := s.takeBatch(w, r)
-	s.metrics.countBatch(time.Since(start), p)
-	if p == nil {
+	n, refused := s.takeBatch(w, r)
+	s.metrics.countBatch(time.Since(start), refused)
+	if refused == nil {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, "{\"accepted\": %d}\n", n) // the events are kept even if the client is gone
 		return
 	}
-	if p.losesEvents() {
-		s.opts.Refused.Add(p.session, p.text, time.Now())
+	if refused.losesEvents() {
+		s.opts.Refused.Add(refused.session, refused.text, time.Now())
 	}
-	if p.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(p.retryAfter/time.Second)))
+	if refused.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(refused.retryAfter/time.Second)))
 	}
-	s.log.Warn(time.Now(), fmt.Sprintf("events refused (%d): %s", p.status, p.text), nil)
-	http.Error(w, p.text, p.status)
+	s.log.Warn(time.Now(), fmt.Sprintf("events refused (%d): %s", refused.status, refused.text), nil)
+	http.Error(w, refused.text, refused.status)
 }
 
 // takeBatch reads a batch and appends it to the spool. It returns how many events the batch has, or why it is refused.
 // Without a refusal the whole batch is on disk.
-func (s *Sink) takeBatch(w http.ResponseWriter, r *http.Request) (events int, p *refusal) {
-	if p := checkHead(r); p != nil {
-		return 0, p
+func (s *Sink) takeBatch(w http.ResponseWriter, r *http.Request) (events int, refused *refusal) {
+	if refused := checkHead(r); refused != nil {
+		return 0, refused
 	}
-	body, p := s.bodies.readBody(w, r)
-	if p != nil {
-		return 0, p
+	body, refused := s.bodies.readBody(w, r)
+	if refused != nil {
+		return 0, refused
 	}
 	defer s.bodies.releaseBody(body)
 	b := newBatch()
 	defer b.recycle()
-	if p := b.scanBody(body.bytes, time.Now(), s.opts.Find); p != nil {
-		return 0, p
+	if refused := b.scanBody(body.bytes, time.Now(), s.opts.Find); refused != nil {
+		return 0, refused
 	}
 	for _, e := range b.events {
 		s.opts.Redact.JSON(body.bytes[e.start:e.end])
 	}
-	if p := s.appendBatch(r.Context(), b); p != nil {
-		p.events = len(b.events)
-		return 0, p
+	if refused := s.appendBatch(r.Context(), b); refused != nil {
+		refused.events = len(b.events)
+		return 0, refused
 	}
 	s.metrics.countAccepted(b, len(body.bytes))
 	if len(b.events) > 0 {
@@ -260,15 +260,15 @@ func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"code"})
 }
 
-// countBatch counts a batch by the status of its answer, which is 200 without a refusal (p is nil), and how long it
+// countBatch counts a batch by the status of its answer, which is 200 if it was not refused (nil), and how long it
 // took.
-func (m *metrics) countBatch(took time.Duration, p *refusal) {
+func (m *metrics) countBatch(took time.Duration, refused *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200
-	if p != nil {
-		status = p.status
-		m.refused.WithLabelValues(p.reason).Add(float64(p.events))
-		if p.reason == "slow" {
+	if refused != nil {
+		status = refused.status
+		m.refused.WithLabelValues(refused.reason).Add(float64(refused.events))
+		if refused.reason == "slow" {
 			m.slow.Inc() // requests; refused cannot count their events, which did not come completely
 		}
 	}

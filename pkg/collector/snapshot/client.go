@@ -39,7 +39,8 @@ func NewClient(address string, token func() (string, error)) (*Client, error) {
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return nil, fmt.Errorf("dashboard address %q: want host:port or a URL (--ray-dashboard-address)", address)
 	}
-	// The dashboard is in the collector's own pod: an environment's proxy, as for the store, does not know it.
+	// The dashboard is in the collector's own pod or its head's: an environment's proxy, as for the store, does not
+	// know it.
 	direct := http.DefaultTransport.(*http.Transport).Clone()
 	direct.Proxy = nil
 	return &Client{

@@ -52,7 +52,7 @@ func openState(dir, session string) (*sessionState, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the folder of snapshots: %w", err)
 	}
-	for _, file := range left {
+	for _, file := range left { // by a collector that was killed
 		_ = os.Remove(file)
 	}
 	data, err := regular.ReadFile(s.statePath(), maxState)

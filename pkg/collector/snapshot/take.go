@@ -22,7 +22,8 @@ func (t *Taker) takeAnswer(ctx context.Context, s *sessionState, e endpoint, fin
 	file, err := t.fetchToFile(ctx, e.url)
 	var status *statusError
 	absent := errors.As(err, &status) && status.Status == http.StatusNotFound // there is no answer
-	t.scheduleNext(e, start, err != nil && !absent && ctx.Err() == nil)
+	failed := err != nil && !absent && ctx.Err() == nil
+	t.scheduleNext(e, start, failed)
 	if isRefusal(err) {
 		t.reportFailure(ctx, e.url, err)
 		return false, false
@@ -66,7 +67,8 @@ func (t *Taker) takeAnswer(ctx context.Context, s *sessionState, e endpoint, fin
 	if err = errors.Join(listErr, err); err != nil {
 		t.reportFailure(ctx, e.url, err)
 	}
-	// An answer with hardware figures is kept for the session's end if only the figures changed.
+	// What is kept has to be stored later, except an answer of which only the hardware figures changed: it waits for
+	// the session's end.
 	return stored, err == nil && (stored || !keep || e.hardware)
 }
 

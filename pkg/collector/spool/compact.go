@@ -101,15 +101,16 @@ func (s *Spool) readUnshipped(seg *segment) (blocks []newBlock, arrived int64, e
 		}
 	}
 	s.mu.Unlock()
-	for _, l := range all {
-		if blocks, err = s.readSpan(seg, l.stream, l.span, blocks); err != nil {
+	for _, unshipped := range all {
+		if blocks, err = s.readSpan(seg, unshipped.stream, unshipped.span, blocks); err != nil {
 			return nil, 0, err
 		}
 	}
 	return blocks, arrived, nil
 }
 
-// readSpan appends the blocks of a stream's span, with their data, to the blocks in to.
+// readSpan appends the blocks of a stream's span, with their data, to the blocks in to. A block may reach beyond the
+// span, where some of it was shipped, and is appended as a whole.
 func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (blocks []newBlock, err error) {
 	w, err := s.openWalk(seg, st, sp.at)
 	if err != nil {
