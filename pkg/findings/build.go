@@ -92,6 +92,7 @@ type builder struct {
 	nodes                 moment.Nodes
 	deaths                map[rayid.Worker]death    // how the processes of workers and drivers ended
 	lostNodes             map[rayid.Node]*finding   // the findings about nodes that died, by the nodes
+	clusterDeleted        Evidence                  // that KubeRay deleted the cluster; zero if nothing says so
 	gcsFinding            func() *finding           // gcsEnded, which looks once
 	readSent              func()                    // adds to unended the calls of which no answer is stored, once
 	trainJobs             func() map[rayid.Job]bool // those with a controller of a Train run, read once

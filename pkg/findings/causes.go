@@ -130,9 +130,11 @@ func (f *finding) isEndOf(text string) bool {
 }
 
 // linkFailures links a driver that ended with words of its own to failures in its job that no retry repaired: such
-// words say only that the driver could not go on. It links nothing if the driver raised a mistake of its own.
+// words say only that the driver could not go on. It links nothing if the driver raised a mistake of its own, or the
+// system refused it something.
 func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
-	if ownBugs[e.raised.Type] || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
+	ofItself := ownBugs[e.raised.Type] || ofMachine().MatchString(e.raised.Message)
+	if ofItself || e.signal != "" || f.Kind == RuntimeEnv || f.Kind == Entrypoint {
 		return
 	}
 	said, forAnyReason := e.message(), isGeneric(e.raised)
@@ -333,15 +335,16 @@ func (b *builder) succeededNext(f *finding) bool {
 	}).finished()
 }
 
-// triedAfter returns the attempts of the functions that had failed that the same job submitted after the last failure.
-// It returns none unless the finding is about tasks.
+// triedAfter returns the attempts of the functions that had failed that the same job submitted after the last failure;
+// if an actor had died, those of the actor itself. It returns none unless the finding is about tasks or an actor.
 func (b *builder) triedAfter(f *finding) (later []attempt) {
-	if f.Kind != TaskFailed && f.Kind != WorkerDied {
+	if f.Kind != TaskFailed && f.Kind != WorkerDied && f.Kind != ActorDied {
 		return nil
 	}
 	for _, name := range f.names {
 		for _, a := range b.selectAttempts("name", name, maxChildren) {
-			if callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last {
+			if callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last &&
+				(f.Kind != ActorDied || f.isAbout("actor", actorIDOf(a.row).String())) {
 				later = append(later, a)
 			}
 		}

@@ -306,6 +306,9 @@ func (b *builder) entrypointMissing(j *job, e *driverEnd) *finding {
 			break
 		}
 	}
+	if shown.Text == "" {
+		said = cmp.Or(e.lastWords(), said) // a shell may say it in another language
+	}
 	f := b.jobFinding(Entrypoint, j, "The entrypoint of job %s could not be run (exit code %d): %s", j.name(), e.code,
 		output.Clip(said, output.MaxTitle))
 	f.addEvidence(shown)

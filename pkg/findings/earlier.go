@@ -153,8 +153,27 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		return false // it is told already
 	case f.isHung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
 		return false // it did not come to an end, or only repeats what its tasks raised
+	case f.Kind == NodeDied && b.allRepaired(f):
+		return false
+	case root == end && root.last-f.last > longBroken && b.driverWentOnAfter(f, end.job):
+		// what Python or a library raised of a value, in no words of the program, does not go back far
+		return inOwnWords(end.raised) || end.isSymptom()
 	}
 	return true
+}
+
+// allRepaired reports whether something failed because of a finding, and a retry of all of it succeeded.
+func (b *builder) allRepaired(cause *finding) bool {
+	repaired := false
+	for _, f := range b.findings {
+		if slices.Contains(f.because, cause) {
+			if f.unrecovered > 0 {
+				return false
+			}
+			repaired = true
+		}
+	}
+	return repaired
 }
 
 // deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were
@@ -186,9 +205,13 @@ func (b *builder) ofEarlierJob(f *finding, later *job) bool {
 // before may be the reason: the root is only a symptom, or the driver's own end, but no call's exception of a telling
 // type.
 func (f *finding) mayFollowOthers(end *finding) bool {
-	ownEnd := f == end && (f.raised.Function == "" || isGeneric(f.raised))
+	ownEnd := f == end && (f.raised.Function == "" || isGeneric(f.raised)) && !ofMachine().MatchString(f.raised.Message)
 	return ownEnd || f.isSymptom()
 }
+
+// ofMachine matches what the system says if a machine or a disk has no room, or did not work: ENOMEM, EIO, ENFILE,
+// EMFILE, ENOSPC, EROFS, ESTALE, EDQUOT.
+var ofMachine = lazyregexp.New(`^\[Errno (?:5|12|23|24|28|30|116|122)\]`)
 
 // isSymptom reports whether an exception only says that something did not come in time, was not there, or had failed as
 // was told before.
@@ -333,7 +356,11 @@ func (b *builder) printedByWorkers(j *job, root *finding) string {
 	b.groupLogs()
 	for _, file := range b.outputsByJob[j.id] {
 		worker, _ := workerOfLog(file.Path)
-		said := output.LastError(b.readWorkerLog(worker, file).text)
+		text := b.readWorkerLog(worker, file).text
+		said := output.LastError(text)
+		if trace, at := output.LastTraceback(text); said == "" && at >= 0 { // a record has it
+			said = output.ExceptionOf(trace).String()
+		}
 		if said == "" || strings.Contains(root.Title, said) {
 			continue
 		}

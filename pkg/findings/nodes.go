@@ -232,11 +232,13 @@ var (
 )
 
 const (
-	podKind       = "Pod"
-	podNotStarted = "could not be started"
-	started       = "Started"
-	killing       = "Killing"
-	maxName       = 253 // bytes; Kubernetes' own limit
+	podKind        = "Pod"
+	podNotStarted  = "could not be started"
+	started        = "Started"
+	killing        = "Killing"
+	deletedCluster = "DeletedRayCluster" // by KubeRay, for its RayJob: at a deadline, or because that ended
+	itsPod         = "; its pod "        // how the title of a node goes on with what ended it
+	maxName        = 253                 // bytes; Kubernetes' own limit
 )
 
 // podFailure returns, for a title, what happened to the object of an event; "" if that is no failure. startedAt is when
@@ -286,7 +288,14 @@ func (b *builder) readPods() {
 		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind &&
 			(podEnded[e.Reason] != "" || e.Reason == killing) {
 			node.addEvidence(evident)
+			how, early := podEnded[e.Reason], node.first-e.Time > int64(lookBack)
+			if how != "" && !early && !strings.Contains(node.Title, itsPod) {
+				node.appendTitle(itsPod + how + ": " + output.Clip(output.FirstSentence(message), output.MaxTitle))
+			}
 			continue
+		}
+		if e.Reason == deletedCluster && strings.HasSuffix(e.Message, "/"+b.session.Ref.Cluster) {
+			b.clusterDeleted = evident
 		}
 		failure := podFailure(e, startedAt[e.ObjectName])
 		if failure == "" {

@@ -205,7 +205,10 @@ func (b *builder) jobUnended(j *job, log *logText) {
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
 		f.causedBy(gcs)
 	}
-	if !b.session.EndStored && b.lostHead() == nil {
+	if deleted := b.clusterDeleted; deleted.Text != "" {
+		f.Title += "; KubeRay ended the cluster: " + deleted.Text
+		f.addEvidence(deleted)
+	} else if !b.session.EndStored && b.lostHead() == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", b.clock(until))
 	}
 	if how, shown := b.rayletToldToEnd(b.head()); b.session.EndStored && how != "" {
