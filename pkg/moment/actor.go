@@ -134,8 +134,9 @@ type ActorProcess struct {
 }
 
 // ActorAt returns an actor's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether the
-// actor existed then. Restarts are counted, and times kept, as GcsActorManager does: the start is the first time the
-// actor was alive; the process stays known after death, but not while the actor is restarting.
+// actor existed then: from its first transition on, or all the time if none is stored. Restarts are counted, and times
+// kept, as GcsActorManager does: the start is the first time the actor was alive; the process stays known after death,
+// but not while the actor is restarting.
 func ActorAt(a *entities.Actor, at int64) (s ActorState, existed bool) {
 	s.State, existed = Unready, len(a.Transitions) == 0
 	for _, t := range a.Transitions {
@@ -169,7 +170,7 @@ func (s *ActorState) setProcess(t entities.ActorTransition) {
 	if !t.Worker.Nil() {
 		if s.Worker != t.Worker {
 			if !s.Worker.Nil() {
-				s.Left = cmp.Or(s.Left, t.Time)
+				s.Left = cmp.Or(s.Left, t.Time) // at the latest now, if no event said when
 				s.FormerProcesses = append(s.FormerProcesses, s.Process())
 			}
 			s.Begun = t.Time

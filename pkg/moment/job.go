@@ -358,7 +358,7 @@ func (s *DriverState) status() string {
 }
 
 // DriverAt returns a driver's state at a moment (Unix nanoseconds; 0: the session's end), by its events, and whether it
-// existed then.
+// existed then: from its first transition on, or all the time if none is stored.
 func DriverAt(j *entities.Job, at int64) (s DriverState, existed bool) {
 	existed = len(j.Transitions) == 0
 	for _, t := range j.Transitions {

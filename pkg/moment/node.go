@@ -147,7 +147,8 @@ type NodeState struct {
 }
 
 // NodeAt returns a node's state at a moment (Unix ns; 0: the session's end) by its events, and whether it had begun by
-// then.
+// then: it begins at its start or, if no event tells of that, with its first transition. One that has neither counts
+// as there all the time.
 func NodeAt(n *entities.Node, at int64) (s NodeState, existed bool) {
 	s.State = Alive
 	existed = at == 0 || n.Start <= at && (n.Start != 0 || len(n.Transitions) == 0)

@@ -253,7 +253,7 @@ type WorkerState struct {
 }
 
 // WorkerAt returns a worker's state at a moment (Unix ns; 0: the session's end) by its events, and whether it existed
-// then.
+// then: from its first transition on, or all the time if none is stored.
 func WorkerAt(w *entities.Worker, at int64) (s WorkerState, existed bool) {
 	s = WorkerState{Alive: true, Launch: noTime, Launched: noTime}
 	existed = len(w.Transitions) == 0

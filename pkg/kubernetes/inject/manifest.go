@@ -97,7 +97,7 @@ func jsonDocuments(in []byte, o Options) ([]byte, []Change, error) {
 	for {
 		var object map[string]any
 		switch err := d.Decode(&object); {
-		case errors.Is(err, io.EOF) && len(all) == 0:
+		case errors.Is(err, io.EOF) && len(all) == 0: // nothing of KubeRay's: the stream stays as it is written
 			return in, nil, nil
 		case errors.Is(err, io.EOF):
 			if bytes.Contains(in, []byte("\r\n")) {

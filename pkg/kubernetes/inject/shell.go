@@ -56,7 +56,7 @@ func (s *shell) followScript(text value) {
 		return
 	}
 	before := s.why
-	s.why = text.why
+	s.why = text.why // for its parts that are not known, see literal
 	s.depth++
 	s.followAll(file.Stmts)
 	s.depth--

@@ -68,13 +68,16 @@ func (x *Explainer) noteExplaining(ctx context.Context, ref layout.Session, deat
 	}
 }
 
+// noteKey is the key of the note, which lies beside the lease.
+func (x *Explainer) noteKey() string { return layout.ExplainingKey(x.opts.Root) + ".now" }
+
 // putNote stores a note. Errors are only logged: without the note, a session that ends servers is tried more often.
 func (x *Explainer) putNote(ctx context.Context, n noted) {
 	ctx, cancel := context.WithTimeout(ctx, noteTime)
 	defer cancel()
 	body, err := json.Marshal(n)
 	if err == nil {
-		err = x.opts.Store.Put(ctx, layout.ExplainingKey(x.opts.Root)+".now", bytes.NewReader(body))
+		err = x.opts.Store.Put(ctx, x.noteKey(), bytes.NewReader(body))
 	}
 	if err != nil && ctx.Err() == nil {
 		x.opts.Log.WithError(err).Debug("cannot note which session is being explained")
@@ -85,7 +88,7 @@ func (x *Explainer) putNote(ctx context.Context, n noted) {
 // session, the death is counted and the session is tried again later. The note is cleared. Without a readable note
 // nothing happens.
 func (x *Explainer) takeOverNote(ctx context.Context) {
-	body, err := x.opts.Store.Get(ctx, layout.ExplainingKey(x.opts.Root)+".now", 0, maxNote)
+	body, err := x.opts.Store.Get(ctx, x.noteKey(), 0, maxNote)
 	if err != nil {
 		return
 	}

@@ -39,7 +39,7 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	}
 	var p parsedSnapshot
 	err := error(nil)
-	small := snap.size <= usualBytes/4
+	small := snap.size <= usualBytes/4 // parsed it takes several times as much
 	if small {
 		p, err = s.loadWithin(ctx, snap, budget.Parse, usualBytes)
 	}

@@ -166,7 +166,7 @@ func (t *text) literalEnd(at, indent int) int {
 	keeps := strings.Contains(header, "+")
 	for next := end; next < len(t.src); {
 		start := next + strings.IndexByte(t.src[next:], '\n') + 1
-		if start <= next || start == len(t.src) {
+		if start <= next || start == len(t.src) { // no line follows
 			break
 		}
 		stop := t.lineEnd(start)
