@@ -31,8 +31,8 @@ func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64,
 	return value, snap.Taken, err
 }
 
-// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given (Unix ns);
-// nil if there is none.
+// SavedThen returns the last answer to url that was surely saved before the moment, and when it was given (Unix ns); of
+// one that does not say when, the time when it was stored counts. It is nil if there is none.
 func (m *Moment) SavedThen(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
 	if err == nil && m.At != 0 && !(snap.Taken != 0 && snap.Taken <= m.At || snap.Taken == 0 && snap.Stored != 0 &&

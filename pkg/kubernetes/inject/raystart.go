@@ -57,8 +57,9 @@ type launch struct {
 	programs []string
 }
 
-// startOf chooses the command for the role: a script may hold those of head and workers.
-func (l launch) startOf(role string) (rayStart, bool) {
+// startOf returns the call of `ray start` that counts for the role: the last one of this role, since a script may hold
+// those of head and workers, or else the last one. found is false if there is no call.
+func (l launch) startOf(role string) (start rayStart, found bool) {
 	for _, s := range slices.Backward(l.starts) {
 		if s.isHead() == (role == roleHead) {
 			return s, true

@@ -169,7 +169,8 @@ func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error
 	return blocks, nil
 }
 
-// readSections reads a section of all blocks of a row group.
+// readSections reads a section of all blocks of a row group, whose bytes in the table are data. They come a Parquet
+// page at a time, with where each block's section ends in it.
 func readSections(c *tablefile.Chunk, data []byte, section int, blocks []tasktable.Block) error {
 	return c.Bytes(data, func(text []byte, ends []uint32) {
 		text = slices.Clone(text)

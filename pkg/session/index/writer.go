@@ -132,7 +132,8 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 // writtenTime bounds what is done after writing, which goes on when writing was told to stop.
 const writtenTime = 10 * time.Second
 
-// endWriting ends writing something about a session.
+// endWriting must be called after writing something about a session: it keeps the cache within its size or, if the
+// store was written, calls w.Written.
 func (w *Writer) endWriting(ctx context.Context, ref layout.Session) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writtenTime)
 	defer cancel()

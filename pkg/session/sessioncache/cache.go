@@ -204,7 +204,7 @@ func (e *entry[S]) getResult() string {
 	return "hit"
 }
 
-// leaveEntry ends what join began. When the last caller leaves a load that still runs, the load is cancelled after
+// leaveEntry ends what joinEntry began. When the last caller leaves a load that still runs, the load is cancelled after
 // Linger.
 func (c *Cache[S]) leaveEntry(e *entry[S]) {
 	c.mu.Lock()

@@ -62,7 +62,7 @@ func newChunk(stream string, offset int64, compression layout.Compression, b blo
 	if !b.ModTime.IsZero() {
 		c.stored = b.ModTime.UnixNano()
 	}
-	if b.Key != layout.LogChunkKey(stream, offset, compression) {
+	if b.Key != layout.LogChunkKey(stream, offset, compression) { // in another spelling, which keyIn could not make
 		c.key = b.Key
 	}
 	return c

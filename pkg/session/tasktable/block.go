@@ -77,7 +77,8 @@ func (c *columns) encode(s int, out, plain []byte) (stored, buffer []byte, err e
 	return stored, b, err
 }
 
-// compress appends a section to out.
+// compress appends a section to out: a header with its rows and its length, which readHeader reads, and the bytes
+// compressed.
 func compress(out []byte, rows int, plain []byte) ([]byte, error) {
 	encoder, err := rowEncoder()
 	if err != nil {

@@ -67,5 +67,6 @@ func (t *Table) MemoryBytes() int64 {
 	for i := range t.arenas {
 		n += t.arenas[i].memory() + int64(len(t.paused[i]))*pausedBytes
 	}
-	return n + int64(len(t.ends.Workers))*128 + int64(len(t.ends.Jobs))*32
+	const deathBytes, endBytes = 128, 32 // of an entry in these maps
+	return n + int64(len(t.ends.Workers))*deathBytes + int64(len(t.ends.Jobs))*endBytes
 }
