@@ -44,7 +44,7 @@ The exit code is 1 if a check failed.`,
 			}
 			r := &doctor.Report{Program: "collector", Version: version}
 			mistakes := o.load(cmd.Flags(), os.Environ())
-			r.Settings(errors.Join(mistakes, o.unknown))
+			r.Settings(errors.Join(mistakes, o.unknown)) // unknown settings do not keep the collector from storing
 			if mistakes == nil {
 				o.examine(cmd.Context(), r)
 			}

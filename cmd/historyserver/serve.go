@@ -261,14 +261,15 @@ func (o *serveOptions) openPromQL(log logrus.FieldLogger) *promapi.API {
 // off, because the findings are kept with them.
 func (o *serveOptions) newExplainer(p *parts) *explain.Explainer {
 	options := o.explain
-	options.Store, options.Root, options.Learned = p.store, o.storage.Root, p.sessions.Reread
+	options.Store, options.Root = p.store, o.storage.Root
+	options.Learned = p.sessions.Reread // the list gets the outcome of a session that was explained
 	options.Log, options.Registerer = p.log, p.registry
 	options.Sessions = func() iter.Seq[catalog.Entry] {
 		return p.sessions.Cached().Unexplained(findings.KeptVersion, time.Now())
 	}
 	options.Explain = func(ctx context.Context, ref layout.Session) error { return p.loader.Explain(ctx, p.cache, ref) }
 	if p.indexes == nil {
-		options.Requests = 0
+		options.Requests = 0 // it does nothing
 	} else {
 		options.Kept, options.Keep = p.indexes.KeptFindings, p.indexes.PutFindings
 	}

@@ -34,8 +34,11 @@ var (
 	outcomes = slices.Sorted(slices.Values(slices.Concat([]string{""}, Outcomes)))
 )
 
-// failedOutcome is the index of that outcome.
-var failedOutcome = codeOf(outcomes, Failed)
+// failedOutcome and noOutcome are indices of outcomes; the latter is that of "", which is the first.
+var (
+	failedOutcome = codeOf(outcomes, Failed)
+	noOutcome     = codeOf(outcomes, "")
+)
 
 // codeOf returns the index of a text in kinds or outcomes. It returns 0, the index of "", if the list does not have it.
 func codeOf(all []string, text string) uint8 {

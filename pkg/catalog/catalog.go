@@ -200,7 +200,8 @@ func (c *Catalog) Close() { c.work.Close() }
 // Refresh lists all markers now. New sessions have no details at first.
 func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }
 
-// refresh lists all markers if that is due or if all is set, otherwise the markers of sessions that began lately.
+// refresh lists all markers if that is due or if all is set, otherwise the markers of sessions that began lately: since
+// recentMargin before the last listing of all markers began.
 func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	began := time.Now()
 	c.mu.Lock()
@@ -252,10 +253,12 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 		c.rereadContinued(heads)
 		c.pages, c.triedAll = pages, time.Now()
 		if err != nil {
-			c.fullErr, c.fullDue = err, time.Now().Add(c.pauseAfterAll(pages, min(retry, c.opts.Interval)))
+			leastPause := min(retry, c.opts.Interval)
+			c.fullErr, c.fullDue = err, time.Now().Add(c.pauseAfterAll(pages, leastPause))
 			return
 		}
-		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pauseAfterAll(pages, 0))
+		const anyPause = 0
+		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pauseAfterAll(pages, anyPause))
 		c.removeMissing(removed)
 	})
 }
@@ -326,6 +329,7 @@ func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take
 // removeMissing removes the sessions whose marker a listing of all markers did not have from the list; c.mu must be
 // held. Sessions that were found since that listing began stay.
 func (c *Catalog) removeMissing(removed []layout.Session) {
+	// What was found before the listing began was listed by it, too.
 	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
 	for _, ref := range removed {
 		if _, recent := c.recent[ref]; recent {

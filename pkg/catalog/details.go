@@ -71,7 +71,9 @@ func (c *Catalog) isDue(ref layout.Session, s session) bool {
 func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 
 // noteUse is called when somebody looks at a session. It requests to read the details if they were never read, or if
-// they are old and a further head may have continued the idle session since; c.mu must be held.
+// a further head may have continued the idle session since they were read. That is checked the sooner, the shorter the
+// session had been idle: after the part usedShare of that time, but at least usedInterval and at most quietInterval.
+// c.mu must be held.
 func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
 	case s.details == nil:

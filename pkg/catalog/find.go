@@ -52,7 +52,7 @@ func (c *Catalog) Find(ctx context.Context, s Selector) (Entry, error) {
 	if err := s.check(); err != nil {
 		return Entry{}, err
 	}
-	if e, ok := c.findExact(s); ok {
+	if e, ok := c.findExact(s); ok { // as most requests, it names the session itself
 		return e, nil
 	}
 	e, ok := s.newestIn(c.List(ctx))

@@ -57,7 +57,7 @@ const (
 // without a sort the newest comes first. Only the groups up to the end of the requested part are sorted.
 func (l *list) queryGroups(q *Query, found []rowSet) (p Part) {
 	all := l.sumByGroup(q, found)
-	p.Found, p.From = all.len, q.firstOf(all.len)
+	p.Found, p.From = all.len, q.firstShown(all.len)
 	compare := l.compareSums(q)
 	first := top[int]{limit: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
 		c := compare(all.at(i), all.at(j))

@@ -92,7 +92,7 @@ func countFailures(jobs []packs.Job) (n int, cause string) {
 	if last := strings.TrimSpace(message[strings.LastIndexByte(message, '\n')+1:]); last != "" {
 		cause += ": " + last
 	}
-	return n, packs.Line(cause)
+	return n, packs.ShortLine(cause)
 }
 
 func hasFailed(j packs.Job) bool { return j.Status == jobstatus.Failed }

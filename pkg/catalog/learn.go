@@ -112,12 +112,12 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 // readFacts completes the details of an ended session to its facts: it reads its jobs, its hours and how it ended. What
 // cannot be read or is damaged stays unknown.
 func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
-	e := d.entry(ref, d.lastWrite)
+	e := d.entry(ref, d.lastWrite) // the last write stands for the time of the marker, which packs do not have
 	f := packs.Facts{
 		Ref: ref, Seen: d.readAt, Summary: e.Summary, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
 		Labels: from.labels,
 	}
-	if f.End.IsZero() && d.Objects > 0 {
+	if f.End.IsZero() && d.Objects > 0 { // no end is stored
 		f.End = d.lastWrite
 	}
 	for _, read := range []struct {

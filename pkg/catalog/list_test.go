@@ -133,7 +133,7 @@ func (l simple) part(q *Query, allowed map[string]bool) (entries []Entry, found 
 		}
 		return c
 	})
-	from := q.firstOf(len(all))
+	from := q.firstShown(len(all))
 	for _, s := range all[min(from, len(all)):min(from+q.Limit, len(all))] {
 		entries = append(entries, s.Entry)
 	}

@@ -218,7 +218,8 @@ func (m *matcher) addMatching(b *block, found *rowSet) {
 // matchesColumns says whether a row matches all conditions except words.
 func (m *matcher) matchesColumns(r *row) bool {
 	f := m.f
-	// A running session has no outcome. A session that is not described has no size, so it is not smaller than any.
+	// NotKnownYet is stored as no outcome, which running sessions, those without details and those of which only the
+	// marker is stored have too. A session without details has no size, so it is not smaller than any.
 	switch {
 	case m.clusters != nil && !m.clusters[r.cluster],
 		f.Kind != "" && r.kind != m.kind,

@@ -154,7 +154,7 @@ func (c *Catalog) takeOutcome(of lookedAt, ending Ending) {
 		return
 	}
 	d := *s.details
-	d.Outcome, d.Cause, d.explained = ending.Outcome, packs.Line(ending.Cause), ending.Version
+	d.Outcome, d.Cause, d.explained = ending.Outcome, packs.ShortLine(ending.Cause), ending.Version
 	c.table.put(of.ref, session{s.marked, &d})
 	c.requestReread(of.ref)
 }

@@ -46,7 +46,7 @@ type packing struct {
 	wake      chan struct{} // has a token when many facts wait
 }
 
-// keepPacking packs until ctx ends.
+// keepPacking packs every packInterval, or earlier if many facts wait, until ctx ends.
 func (c *Catalog) keepPacking(ctx context.Context) {
 	for {
 		select {
@@ -166,7 +166,7 @@ func (c *Catalog) mergePackRow(f *packs.Facts) {
 	if merged.Seen.Equal(f.Seen) && merged.Outcome == f.Outcome && merged.Version == f.Version {
 		c.packed.discard(f.Ref) // the facts that wait to be packed are older and have nothing more
 	}
-	delete(c.jobs, f.Ref)
+	delete(c.jobs, f.Ref) // which are of running sessions: packs have ended ones
 	s.details = adopted
 	c.table.put(f.Ref, s)
 }

@@ -206,10 +206,10 @@ func (l Listing) Unexplained(version int, now time.Time) iter.Seq[Entry] {
 			return
 		}
 		at := now.UnixMicro()
-		for _, known := range []bool{false, true} {
+		for _, withOutcome := range []bool{false, true} { // first those without
 			for p := range l.list.all() {
 				r := l.list.row(p)
-				due := !known && r.outcome == 0 || known && r.outcome != 0 && int(r.explained) < version
+				due := withOutcome == (r.outcome != noOutcome) && (!withOutcome || int(r.explained) < version)
 				if due && r.described && r.objects > 0 && !r.running(at, l.list.quiet) && !yield(l.list.entry(p, at)) {
 					return
 				}
@@ -335,7 +335,7 @@ func (l Listing) Part(q Query) (p Part, err error) {
 		}
 		skip = l.list.firstAfter(k)
 	}
-	p.From = q.firstOf(p.Found)
+	p.From = q.firstShown(p.Found)
 	now := q.Now.UnixMicro()
 	order := l.list.rowsInOrder(&q, found, p.From, skip)
 	if exact := l.list.exactRows(&q, found); exact != nil {
@@ -354,9 +354,9 @@ func (l Listing) Part(q Query) (p Part, err error) {
 	return p, nil
 }
 
-// firstOf returns which of the found results is the first of the part: the query's From or, if that is after the end,
-// the first of the last part.
-func (q *Query) firstOf(found int) int {
+// firstShown returns which of the found results is the first of the part: the query's From or, if that is after the
+// end, the first of the last part.
+func (q *Query) firstShown(found int) int {
 	if q.From < found || q.Limit == 0 {
 		return q.From
 	}

@@ -42,7 +42,7 @@ func (t *table) get(ref layout.Session) (session, bool) {
 		}
 		return *s, true
 	}
-	start, ok := t.starts[t.hash(ref)]
+	start, ok := t.starts[t.hash(ref)] // rows are in the order of their starts, so it is needed to find one
 	if !ok {
 		return session{}, false
 	}

@@ -234,7 +234,7 @@ func (b *builder) Read(r *samples.Read) {
 			return
 		}
 		if n := len(target.times); n > 0 {
-			target.pause = max(target.pause, r.Time-target.times[n-1])
+			target.pause = max(target.pause, r.Time-target.times[n-1]) // the longest time between two reads
 		}
 		target.times = append(target.times, r.Time)
 	default:
@@ -284,8 +284,8 @@ func (b *builder) linkExposed(series int32) {
 	s.period, s.exposed = period, series
 }
 
-// unlinkExposed removes a series of the table from the list of exposed ones, see linkExposed. It returns false if it
-// was not exposed.
+// unlinkExposed removes a series of the table from the list of exposed ones, see linkExposed; its period is 0 then. It
+// returns false if the series was not exposed in the present period.
 func (b *builder) unlinkExposed(series int32) bool {
 	t := &b.tableSeries[series]
 	s := &b.series[t.place]

@@ -33,27 +33,28 @@ var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error) // the stored hours
-	// fresh is how long a listing is valid; 0: until chunks are missing, see isListingFinal.
-	fresh    time.Duration
-	maxBytes int64
-	names    *dictionary
+	// listingValid is how long a listing is valid; 0: the session has ended, so until chunks are missing
+	// (isListingFinal).
+	listingValid time.Duration
+	maxBytes     int64
+	names        *dictionary
 
 	// openIndex opens the index of the metrics of these hours; it returns nil if there is none. A nil openIndex means
 	// that no index is used.
 	openIndex func(ctx context.Context, hours []Hour) (*metricsIndex, error)
 
-	listing *semaphore.Weighted // held while hours are listed and the index is opened
-	listed  time.Time
-	hours   []Hour
-	looked  time.Time     // for the index of these hours; zero: not yet
-	index   *metricsIndex // nil: the hours are read, and the index is looked for again after retryIndex
-	unfit   error         // why the existing index could not be used then
+	listing        *semaphore.Weighted // held while hours are listed and the index is opened
+	listed         time.Time
+	hours          []Hour
+	lookedForIndex time.Time     // for the index of these hours; zero: not yet
+	index          *metricsIndex // nil: the hours are read, and the index is looked for again after retryIndex
+	unfit          error         // why the existing index could not be used then
 
 	indexBytes atomic.Int64
 	interval   shared.Value[time.Duration] // see Interval
 
-	blocks *cache.Cache[hourKey, loaded]
-	large  atomic.Bool // they do not fit
+	blocks    *cache.Cache[hourKey, loaded]
+	keepsNone atomic.Bool // no hours: they do not fit
 }
 
 type hourKey struct {
@@ -69,13 +70,13 @@ type loaded struct {
 	err     error
 }
 
-// NewDatabase makes the database of a session whose hours list returns. list is called again after fresh; 0 is for an
-// ended session, of which workers may store their last minute after its end. maxBytes limits the memory for what was
-// read.
-func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), fresh time.Duration,
+// NewDatabase makes the database of a session whose hours list returns. list is called again after listingValid; 0 is
+// for an ended session, of which workers may store their last minute after its end. maxBytes limits the memory for what
+// was read.
+func NewDatabase(store chunks.Store, list func(context.Context) ([]Hour, error), listingValid time.Duration,
 	maxBytes int64) *Database {
 	return &Database{
-		store: store, list: list, fresh: fresh, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
+		store: store, list: list, listingValid: listingValid, maxBytes: maxBytes, names: newDictionary(maxBytes / 4),
 		listing: semaphore.NewWeighted(1),
 		blocks: cache.New[hourKey](math.MaxInt64, cache.Forever, func(l loaded) int64 {
 			return l.block.memoryBytes()
@@ -103,20 +104,20 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 		return nil, err
 	}
 	defer d.listing.Release(1)
-	if !d.listed.IsZero() && (d.isListingFinal() || time.Since(d.listed) < cmp.Or(d.fresh, refresh)) {
+	if !d.listed.IsZero() && (d.isListingFinal() || time.Since(d.listed) < cmp.Or(d.listingValid, maxListingAge)) {
 		return d.hours, nil
 	}
 	hours, err := d.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d.hours, d.listed, d.looked = hours, time.Now(), time.Time{}
+	d.hours, d.listed, d.lookedForIndex = hours, time.Now(), time.Time{}
 	return hours, nil
 }
 
 // isListingFinal says whether the listing has all that will be stored of an ended session. d.listing must be held.
 func (d *Database) isListingFinal() bool {
-	return d.fresh == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
+	return d.listingValid == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
 		return h.stored.Add(lifetime.LateWrites).After(d.listed)
 	})
 }
@@ -147,7 +148,7 @@ func (d *Database) validIndex(ctx context.Context) (index *metricsIndex, unfit, 
 		return nil, nil, err
 	}
 	defer d.listing.Release(1)
-	if len(hours) > 0 && (d.looked.IsZero() || d.index == nil && time.Since(d.looked) >= retryIndex) {
+	if len(hours) > 0 && (d.lookedForIndex.IsZero() || d.index == nil && time.Since(d.lookedForIndex) >= retryIndex) {
 		opened, err := d.openIndex(ctx, hours)
 		if err != nil && ctx.Err() != nil {
 			return nil, nil, context.Cause(ctx)
@@ -169,7 +170,7 @@ func (d *Database) abandonIndex(ctx context.Context, unfit error) error {
 
 // setIndex sets what was found out about the index. d.listing must be held.
 func (d *Database) setIndex(index *metricsIndex, unfit error) {
-	d.looked, d.index, d.unfit = time.Now(), index, unfit
+	d.lookedForIndex, d.index, d.unfit = time.Now(), index, unfit
 	d.indexBytes.Store(0)
 	if index != nil {
 		d.indexBytes.Store(index.bytes)

@@ -202,7 +202,7 @@ func TestSeries(t *testing.T) {
 					}
 				}
 			}
-			if d.large.Load() != (name == "not kept") {
+			if d.keepsNone.Load() != (name == "not kept") {
 				t.Errorf("%s: %d bytes are kept", name, d.Bytes())
 			}
 		}
@@ -338,7 +338,7 @@ func TestLateWrites(t *testing.T) {
 	d := b.database(0, 1<<20)
 	hours := func() int {
 		t.Helper()
-		d.listed = d.listed.Add(-refresh)
+		d.listed = d.listed.Add(-maxListingAge)
 		return len(must.Get(d.Hours(t.Context()))(t))
 	}
 	for n := range 3 {
@@ -506,7 +506,7 @@ func TestGone(t *testing.T) {
 		gone        bool
 	}{
 		{0, 60, 600, false}, {0, 75, 600, true}, {0, 900, 60, true}, {0, 900, 59, false},
-		{refresh, 600, 600, false}, {refresh, 900, 600, true},
+		{maxListingAge, 600, 600, false}, {maxListingAge, 900, 600, true},
 	} {
 		b := newBucket(t)
 		reads := func(until int) (list []func(*samples.Encoder)) {

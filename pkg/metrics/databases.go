@@ -12,8 +12,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// refresh is how old the listing of a running session may be.
-const refresh = 15 * time.Second
+// maxListingAge is how old the listing of a running session may be.
+const maxListingAge = 15 * time.Second
 
 // Databases keeps the databases of the sessions that were used last, within a memory limit. Safe for concurrent use.
 type Databases struct {
@@ -60,12 +60,12 @@ func (d *Databases) Of(ref layout.Session, running bool) *Database {
 		copy(d.open[1:i+1], d.open[:i])
 		d.open[0] = found
 	} else {
-		var fresh time.Duration // 0: the session has ended
+		var listingValid time.Duration // 0: the session has ended
 		if running {
-			fresh = refresh
+			listingValid = maxListingAge
 		}
 		hours := func(ctx context.Context) ([]Hour, error) { return List(ctx, d.store, d.root, ref) }
-		database := NewDatabase(d.store, hours, fresh, d.maxBytes)
+		database := NewDatabase(d.store, hours, listingValid, d.maxBytes)
 		if !running {
 			database.openIndex = func(ctx context.Context, hours []Hour) (*metricsIndex, error) {
 				return openIndex(ctx, d.store, d.root, ref, fingerprintOf(hours), d.maxBytes)

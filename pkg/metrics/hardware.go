@@ -249,7 +249,8 @@ func figuresOf(s layout.Sample, m machine) []figure {
 		if i < len(m.gpus) {
 			labels = append(labels, samples.Label{Name: "GpuDeviceName", Value: m.gpus[i]})
 		}
-		addLabeled("ray_node_gpus_available", index, 1, labels...)
+		const oneGPU = 1
+		addLabeled("ray_node_gpus_available", index, oneGPU, labels...)
 		addLabeled("ray_node_gpus_utilization", index, gpu.Util, labels...)
 		addLabeled("ray_node_gram_used", index, float64(gpu.Used), labels...)
 		addLabeled("ray_node_gram_available", index, float64(gpu.Total-gpu.Used), labels...)

@@ -75,7 +75,8 @@ type hourBlocks struct {
 // loadHours returns the blocks of the hours that may have samples from mint to maxt (Unix milliseconds), in order of
 // node and time, and what of them is damaged. Hours that fit in the database's memory are read whole and stay there for
 // later queries. Of others only the series whose names are wanted are read, for this query; their changes take memory
-// from changeMemory. Each hour that is read may take an eighth of the database's memory meanwhile.
+// from changeMemory. Each hour that is read may take an eighth of the database's memory meanwhile. hours.until is the
+// time of the last read of any target: one that was not read until then counts as gone.
 func (d *Database) loadHours(
 	ctx context.Context, mint, maxt int64, changeMemory *allowance, wants func(string) bool,
 ) (hours hourBlocks, damaged []error, err error) {
@@ -86,8 +87,9 @@ func (d *Database) loadHours(
 	hours.until = all[len(all)-1].Start.UnixMilli()
 	var blocks []hourBlock
 	for _, h := range all {
-		// The hour before shows whether a series ended in between.
-		if h.Start.UnixMilli() <= maxt && h.Start.Add(2*time.Hour).UnixMilli() > mint {
+		// The hour before mint's shows whether a series ended in between.
+		endOfNext := h.Start.Add(2 * time.Hour)
+		if h.Start.UnixMilli() <= maxt && endOfNext.UnixMilli() > mint {
 			blocks = append(blocks, hourBlock{Hour: h})
 		}
 	}
@@ -119,7 +121,7 @@ func (d *Database) loadHours(
 		}
 	}
 	hours.blocks = blocks
-	if d.fresh > 0 { // the session runs, and its nodes store what they read at different times
+	if d.listingValid > 0 { // the session runs, and its nodes store what they read at different times
 		hours.until -= lifetime.Idle.Milliseconds()
 	}
 	return hours, damaged, nil
@@ -138,7 +140,7 @@ func (d *Database) checkWillFit(hours []hourBlock) {
 
 // keepNone says that whole hours do not fit in memory.
 func (d *Database) keepNone() {
-	d.large.Store(true)
+	d.keepsNone.Store(true)
 	d.blocks.Clear()
 }
 
@@ -161,7 +163,7 @@ var errNotKept = errors.New("chunks have changed")
 // that ask at the same time. An hour that does not fit in the database's memory is read for this query alone, see
 // loadHours. An hour of which chunks were joined since they were listed is returned, but not kept.
 func (r *hourReader) loadHour(ctx context.Context, h Hour) loaded {
-	if r.large.Load() { // the session's hours do not fit in memory
+	if r.keepsNone.Load() { // the session's hours do not fit in memory
 		return r.readHour(ctx, h, r.wants, r.changeMemory)
 	}
 	key := hourKey{h.Node, h.Start.Unix()}
@@ -177,7 +179,7 @@ func (r *hourReader) loadHour(ctx context.Context, h Hour) loaded {
 		}
 		return l, l.err
 	})
-	if r.large.Load() || r.blocks.Cost() > r.maxBytes || errors.Is(err, ErrTooMuch) {
+	if r.keepsNone.Load() || r.blocks.Cost() > r.maxBytes || errors.Is(err, ErrTooMuch) {
 		r.keepNone()
 	}
 	switch {

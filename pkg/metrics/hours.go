@@ -104,6 +104,7 @@ func (h Hour) passLines(
 	ctx context.Context, store chunks.Store, d lineReader, maxLine int, work *allowance,
 	damaged func(key string, err error),
 ) error {
+	// Exact: chunks that were joined since they were listed are a gap, after which callers list the hours again.
 	r := chunks.NewReader(ctx, store, h.stream, chunks.Options{Exact: true})
 	defer r.Close()
 	in := bufio.NewReaderSize(r, lineBuffer)
@@ -124,8 +125,8 @@ func (h Hour) passLines(
 			long.reset()
 			continue // without the line that was cut
 		}
-		if errors.Is(err, bufio.ErrBufferFull) || len(long.text) > 0 {
-			if len(long.text) <= maxLine {
+		if errors.Is(err, bufio.ErrBufferFull) || len(long.text) > 0 { // line is a part of a long one
+			if len(long.text) <= maxLine { // the rest of one that is too long is not kept
 				if err := long.append(line); err != nil {
 					return err
 				}

@@ -267,7 +267,7 @@ func TestIndexIsLookedForAgain(t *testing.T) {
 			t.Errorf("%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.blocks.Cost())
 		}
 	}
-	minuteLater := func() { d.looked = d.looked.Add(-retryIndex) }
+	minuteLater := func() { d.lookedForIndex = d.lookedForIndex.Add(-retryIndex) }
 	ask("at once", false, 0)
 	minuteLater()
 	ask("a minute later", true, 0)

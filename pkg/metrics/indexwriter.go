@@ -323,7 +323,7 @@ func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[s
 	const sessionEnded = 0
 	hours := func(context.Context) ([]Hour, error) { return p.hours, nil }
 	d := NewDatabase(p.store, hours, sessionEnded, maxBytes)
-	d.large.Store(true) // nothing is kept
+	d.keepsNone.Store(true) // nothing is kept
 	if parts > 1 {
 		d.names.only = func(l labels.Labels) bool { return l.Hash()%parts == part }
 	}

@@ -167,7 +167,7 @@ func TestHeld(t *testing.T) {
 	const memory = 512 << 10
 	indexed := NewDatabases(b.store, "log", 2*memory, nil).Of(ref, false)
 	notKept := b.database(0, memory)
-	notKept.large.Store(true)
+	notKept.keepsNone.Store(true)
 	for name, d := range map[string]*Database{"kept": b.database(0, memory), "not kept": notKept, "index": indexed} {
 		for _, copies := range []bool{false, true} {
 			held, answers := &QueryMemory{Copies: copies}, 0

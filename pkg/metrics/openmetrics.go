@@ -84,7 +84,8 @@ func (s someSeries) has(l labels.Labels) bool { return l.Hash()%s.parts == s.par
 // Samples up to the target's last read in an earlier hour (o.last) are left out: they were written.
 func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
 	newest map[string]int64) ([]error, error) {
-	d := NewDatabase(o.store, nil, 0, o.memory)
+	const sessionEnded = 0
+	d := NewDatabase(o.store, nil, sessionEnded, o.memory) // nil: no hours are listed
 	d.names.only = some.has
 	memory := newAllowance(o.memory - d.names.maxBytes)
 	l := d.readBlock(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)

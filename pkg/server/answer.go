@@ -39,7 +39,7 @@ func (s *Server) answerRoute(route dashboard.Route) handler {
 		}
 		defer release()
 		if etag := s.etagOf(r.Request, c, loaded, route.Path); etag != "" {
-			s.rules.Revalidate(w.Header())
+			s.rules.AllowRevalidation(w.Header())
 			if clientHas(r.Request, etag) {
 				w.Header().Set("ETag", etag)
 				w.WriteHeader(http.StatusNotModified)

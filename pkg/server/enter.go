@@ -77,7 +77,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 // redirectOtherSite redirects a request that a page of another site made to the session's path, and reports whether it
 // did: such a request must not change which session the browser's cookies choose.
 func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.Entry) bool {
-	if s.rules.OwnPage(r.Request) == nil {
+	if s.rules.CheckOwnPage(r.Request) == nil {
 		return false
 	}
 	browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+e.Ref.Path())

@@ -24,7 +24,7 @@ func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (ans
 	if err != nil || !ok {
 		return false, err
 	}
-	if err := s.rules.Subresource(r.Request); err != nil {
+	if err := s.rules.CheckSubresource(r.Request); err != nil { // another site's page sent it
 		return false, err
 	}
 	browser.Sandbox(w.Header())

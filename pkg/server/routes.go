@@ -42,7 +42,7 @@ const (
 // Route is a method and the template of the paths it is answered for, such as /nodes/{node_id}.
 type Route struct{ Method, Path string }
 
-// Routes lists all routes.
+// Routes lists all routes. Those of GET answer HEAD, too.
 func (s *Server) Routes() []Route {
 	var routes []Route
 	for _, ws := range s.router.RegisteredWebServices() {
@@ -178,6 +178,7 @@ func noPathParams(h func(http.ResponseWriter, *http.Request) error) handler {
 }
 
 // withSession is a handler that calls h with the catalog's entry of the chosen session, without loading the session.
+// The request's context ends after LoadWait.
 func (s *Server) withSession(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
 	return func(w http.ResponseWriter, r *request) error {
 		c, err := readChoice(r)

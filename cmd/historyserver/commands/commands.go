@@ -30,7 +30,7 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 	} {
 		o := &operator{common: shared}
 		c := newCommand(o)
-		o.traits = c.traits
+		o.traits = c.traits // such as whether the command may ask a server instead of the store
 		c.GroupID = StoreGroup
 		if o.canAskServer {
 			c.GroupID = SessionsGroup

@@ -56,7 +56,7 @@ func fleetCommand(o *operator) command {
 		if table != "" && o.output != "csv" && o.output != "table" {
 			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
 		}
-		if q, err = q.Bounded(); err != nil {
+		if q, err = q.WithPeriod(); err != nil {
 			return UsageError(fmt.Errorf("--%w", err)) // the error begins with the name of a parameter and flag
 		}
 		report, err := o.history.fleet(ctx, q, prices)

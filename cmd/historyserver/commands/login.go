@@ -71,7 +71,7 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 			return UsageError(err)
 		}
 		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-		if _, ok := l.terminal(); ok {
+		if _, ok := l.terminal(); ok { // without a terminal nobody can be asked
 			l.ask = l.askTerminal
 		}
 		return l.run(cmd.Context())

@@ -29,23 +29,9 @@ func (r *Report) WriteCSV(w io.Writer, table string) error {
 		_ = out.Write(record) // out.Error returns the error at the end
 	}
 	priced := r.Currency != ""
-	figures, hourColumns := Figures(priced), ""
-	for _, f := range figures {
-		hourColumns += "," + f.csv
-		if _, use := f.Of(&Hours{}); use != nil {
-			hourColumns += strings.ReplaceAll(",X_measured,X_used,X_unused", "X", f.By)
-		}
-	}
-	hourCells := func(h Hours) (cells []string) {
-		for _, f := range figures {
-			amount, use := f.Of(&h)
-			cells = append(cells, cellsOf(amount)...)
-			if use != nil {
-				cells = slices.Concat(cells, cellsOf(use.Measured), cellsOf(use.Used), cellsOf(use.Unused))
-			}
-		}
-		return cells
-	}
+	figures := Figures(priced)
+	hourColumns := hourColumnsOf(figures)
+	hourCells := func(h Hours) []string { return hourCellsOf(figures, h) }
 	header := func(list string) { _ = out.Write(strings.Split(list, ",")) }
 	switch table {
 	case "days":
@@ -113,6 +99,30 @@ func Cell(text string) string {
 		text = "'" + text
 	}
 	return human.Printable(text)
+}
+
+// hourColumnsOf returns the names of the columns of hours, each after a comma: one for each figure and, of a resource,
+// three more for how much of it was used.
+func hourColumnsOf(figures []Figure) (names string) {
+	for _, f := range figures {
+		names += "," + f.csv
+		if _, use := f.Of(&Hours{}); use != nil {
+			names += strings.ReplaceAll(",X_measured,X_used,X_unused", "X", f.By)
+		}
+	}
+	return names
+}
+
+// hourCellsOf returns the cells below hourColumnsOf.
+func hourCellsOf(figures []Figure, h Hours) (cells []string) {
+	for _, f := range figures {
+		amount, use := f.Of(&h)
+		cells = append(cells, cellsOf(amount)...)
+		if use != nil {
+			cells = slices.Concat(cells, cellsOf(use.Measured), cellsOf(use.Used), cellsOf(use.Unused))
+		}
+	}
+	return cells
 }
 
 // cellsOf returns the cells of a value of one of the types that rows have; Counts and Place have several.

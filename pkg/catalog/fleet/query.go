@@ -41,7 +41,7 @@ func ParseQuery(v url.Values, now time.Time) (q Query, err error) {
 	if form.Err != nil {
 		return q, form.Err
 	}
-	return q.Bounded()
+	return q.WithPeriod()
 }
 
 // Form returns the parameters of which ParseQuery makes the query again.
@@ -52,9 +52,9 @@ func (q *Query) Form() url.Values {
 	return form
 }
 
-// Bounded returns the query with defaults for From and To where they are zero; the error is a *param.Error if From is
-// not before To.
-func (q Query) Bounded() (Query, error) {
+// WithPeriod returns the query with defaults for From and To where they are zero; the error is a *param.Error if From
+// is not before To.
+func (q Query) WithPeriod() (Query, error) {
 	const day = 24 * time.Hour
 	if q.To.IsZero() {
 		q.To = q.Now.UTC().Truncate(day).Add(day)

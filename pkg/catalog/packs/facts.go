@@ -149,7 +149,7 @@ func (h *Hours) AddNode(labels map[string]string, a Amounts) {
 	priced := make(map[string]string)
 	for _, name := range PriceLabels {
 		if value := labels[name]; value != "" {
-			priced[name] = Line(value)
+			priced[name] = ShortLine(value)
 		}
 	}
 	at := slices.IndexFunc(h.Nodes, func(n NodeHours) bool { return maps.Equal(n.Labels, priced) })
@@ -243,8 +243,8 @@ func (f Facts) Bounded() Facts {
 	for _, at := range []*time.Time{&f.Seen, &f.Start, &f.End, &f.LastWrite} {
 		*at = cutToMillis(*at)
 	}
-	f.OwnerKind, f.OwnerName, f.RayVersion = Line(f.OwnerKind), Line(f.OwnerName), Line(f.RayVersion)
-	f.Outcome, f.Cause = Line(f.Outcome), Line(f.Cause)
+	f.OwnerKind, f.OwnerName, f.RayVersion = ShortLine(f.OwnerKind), ShortLine(f.OwnerName), ShortLine(f.RayVersion)
+	f.Outcome, f.Cause = ShortLine(f.Outcome), ShortLine(f.Cause)
 	f.Version = clampNumber(f.Version)
 	f.Bytes, f.Objects, f.Nodes = clampNumber(f.Bytes), clampNumber(f.Objects), clampNumber(f.Nodes)
 	if h := f.Hours; h != nil {
@@ -259,20 +259,20 @@ func (f Facts) Bounded() Facts {
 	for i := range f.Jobs {
 		j := &f.Jobs[i]
 		for _, text := range []*string{&j.ID, &j.Submission, &j.Status, &j.Entrypoint, &j.Message, &j.User, &j.Name} {
-			*text = Line(*text)
+			*text = ShortLine(*text)
 		}
 	}
 	f.Findings = slices.Clone(f.Findings[:min(len(f.Findings), MaxFindings)])
 	for i := range f.Findings {
 		g := &f.Findings[i]
 		for _, text := range []*string{&g.Kind, &g.Severity, &g.Signature, &g.Title} {
-			*text = Line(*text)
+			*text = ShortLine(*text)
 		}
 	}
 	if f.Labels != nil {
 		labels := make(map[string]string, min(len(f.Labels), layout.MaxLabels))
 		for _, name := range slices.Sorted(maps.Keys(f.Labels))[:min(len(f.Labels), layout.MaxLabels)] {
-			labels[Line(name)] = Line(f.Labels[name])
+			labels[ShortLine(name)] = ShortLine(f.Labels[name])
 		}
 		f.Labels = labels
 	}
@@ -386,9 +386,9 @@ func cutToMillis(t time.Time) time.Time {
 	return t.UTC().Truncate(time.Millisecond)
 }
 
-// Line cuts a text to maxShort bytes of valid UTF-8 in one line. Control characters, which take six bytes each in JSON,
-// become spaces.
-func Line(text string) string {
+// ShortLine cuts a text to maxShort bytes of valid UTF-8 in one line. Control characters, which take six bytes each in
+// JSON, become spaces.
+func ShortLine(text string) string {
 	text = human.FirstBytes(text, maxShort)
 	if strings.ContainsFunc(text, unicode.IsControl) {
 		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool {

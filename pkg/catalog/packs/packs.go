@@ -60,15 +60,18 @@ func (p Packs) list(ctx context.Context, prefix string) ([]Pack, error) {
 // os.ErrNotExist if the pack was removed, and ErrDamaged if it cannot be used; visit may have been called before either
 // error.
 func (p Packs) Read(ctx context.Context, pack Pack, visit func(*Facts) error) error {
-	return p.readRows(ctx, pack, true, visit)
+	const details = true
+	return p.readRows(ctx, pack, details, visit)
 }
 
 // ReadBrief is Read without details: Findings, Jobs, Hours and Labels are nil.
 func (p Packs) ReadBrief(ctx context.Context, pack Pack, visit func(*Facts) error) error {
-	return p.readRows(ctx, pack, false, visit)
+	const details = false
+	return p.readRows(ctx, pack, details, visit)
 }
 
-// readRows is Read with details, and ReadBrief without. An error of visit is returned as it is.
+// readRows calls visit with each row of a pack, with the columns of details or without. An error of visit ends it and
+// is returned as it is; an error about what was read, or a panic, is ErrDamaged.
 func (p Packs) readRows(ctx context.Context, pack Pack, details bool, visit func(*Facts) error) error {
 	if pack.Size > maxPackBytes {
 		return fmt.Errorf("read %s: %w: %w", pack.Key, ErrDamaged, errTooLarge)
@@ -175,7 +178,7 @@ func (p Packs) removePacked(ctx context.Context, pack Pack, all []Facts) ([]Fact
 	}
 	// Brief facts lack findings, jobs and hours, but the text for searches is made of them.
 	return slices.DeleteFunc(all, func(f Facts) bool {
-		other := packed[f.Ref]
+		other := packed[f.Ref] // without Seen if the pack has none of the session
 		return other.LastWrite.Equal(f.LastWrite) && !other.Seen.IsZero() && other.Outcome == f.Outcome &&
 			other.Text == f.Text && other.Bytes == f.Bytes
 	}), nil

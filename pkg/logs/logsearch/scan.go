@@ -219,7 +219,7 @@ func (f *found) setText(text []byte, from, to int) {
 // in the line's text.
 func (s *scanner) headerAt(begin int, text []byte, from int) logline.Header {
 	dated := newDating(s.base + int64(begin))
-	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) {
+	if state, at := logline.State(text, from); at > 0 || len(state)+1 < len(text) { // the line overwrites itself
 		dated.addLine(dated.line, logline.Parse(state, &s.clock))
 	}
 	for at := begin; at >= 0 && !dated.complete(); at = s.lineBefore(at, begin) {

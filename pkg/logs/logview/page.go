@@ -135,7 +135,7 @@ func (x *Index) LastLines(ctx context.Context, f *sessionlogs.File, end int64, l
 			return 0, err
 		}
 		if len(text.Bytes) > 0 || begin == 0 {
-			first := secondLineStart(text.Bytes)
+			first := secondLineStart(text.Bytes) // the first line may begin before the text
 			if encoding != logline.Bytes {
 				first = lastLinesStart(encoding, text.Bytes, begin == 0, lines)
 			}

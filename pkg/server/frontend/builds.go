@@ -88,9 +88,9 @@ func versionDistance(version string, wanted rayversion.Version) (d rayversion.Ve
 	for i := range v {
 		switch {
 		case i > 0 && v[0] < wanted[0]:
-			d[i] = -v[i]
+			d[i] = -v[i] // the higher, the nearer
 		case i > 0 && v[0] > wanted[0]:
-			d[i] = v[i]
+			d[i] = v[i] // the lower, the nearer
 		default:
 			d[i] = max(v[i]-wanted[i], wanted[i]-v[i])
 		}

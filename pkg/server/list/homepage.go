@@ -157,7 +157,8 @@ func (h *Handlers) readOutcomes(ctx context.Context, entries []catalog.Entry) {
 	h.opts.Sessions.Catalog.ReadOutcomes(ctx, entries)
 }
 
-// homepageRow returns what the homepage shows of a session. loads are the sessions that are being loaded.
+// homepageRow returns what the homepage shows of a session: what the list knows and, if the session is loaded already,
+// what is missing in it and what had not ended. loads are the sessions that are being loaded.
 func (h *Handlers) homepageRow(e catalog.Entry, now time.Time, loads map[layout.Session]sessioncache.Status) web.Row {
 	row := web.Row{Entry: e, Duration: e.Duration(now), Path: e.Ref.Path(),
 		Looking:  h.opts.Sessions.Catalog.ReadsOutcome(e.Ref),

@@ -21,9 +21,9 @@ func (r *Rules) Secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// Revalidate lets clients keep an answer that has an ETag, if they ask before each use whether it has changed. If
-// callers must sign in it does nothing, because no cache may keep what one of them may see.
-func (r *Rules) Revalidate(h http.Header) {
+// AllowRevalidation lets clients keep an answer that has an ETag, if they ask before each use whether it has changed.
+// If callers must sign in it does nothing, because no cache may keep what one of them may see.
+func (r *Rules) AllowRevalidation(h http.Header) {
 	if !r.guarded {
 		h.Set("Cache-Control", "no-cache")
 	}

@@ -65,27 +65,27 @@ var (
 
 // Check refuses requests to host names that are not the server's, and requests of other sites' pages that may change
 // something or open a WebSocket. Any page may link here, so it allows GET: a handler that changes something on GET has
-// to call OwnPage.
+// to call CheckOwnPage.
 func (r *Rules) Check(req *http.Request) error {
 	if err := r.checkHost(req); err != nil {
 		return err
 	}
 	if req.Header.Get("Upgrade") != "" { // browsers let any page open a WebSocket anywhere
-		return r.OwnPage(req)
+		return r.CheckOwnPage(req)
 	}
 	return asOtherSite(r.origins.Check(req))
 }
 
-// OwnPage refuses requests of other sites' pages, whatever their method.
-func (r *Rules) OwnPage(req *http.Request) error {
+// CheckOwnPage refuses requests of other sites' pages, whatever their method.
+func (r *Rules) CheckOwnPage(req *http.Request) error {
 	asPost := *req // origins.Check allows every GET
 	asPost.Method = http.MethodPost
 	return asOtherSite(r.origins.Check(&asPost))
 }
 
-// Subresource refuses requests that other sites' pages make without their user's doing, such as for images. It allows
-// that a user follows a link of such a page.
-func (r *Rules) Subresource(req *http.Request) error {
+// CheckSubresource refuses requests that other sites' pages make without their user's doing, such as for images. It
+// allows that a user follows a link of such a page.
+func (r *Rules) CheckSubresource(req *http.Request) error {
 	if FromOtherSite(req) && (req.Header.Get("Sec-Fetch-Mode") != "navigate" ||
 		req.Header.Get("Sec-Fetch-Dest") != "document") {
 		return ErrOtherSite

@@ -121,7 +121,7 @@ func TestSubresource(t *testing.T) {
 				req.Header.Set(name, value)
 			}
 		}
-		if err := r.Subresource(req); (err != nil) != tc.refused {
+		if err := r.CheckSubresource(req); (err != nil) != tc.refused {
 			t.Errorf("%+v: %v", tc, err)
 		}
 	}
