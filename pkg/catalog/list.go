@@ -152,7 +152,7 @@ func (l *list) parallel(work func(at int)) {
 	}
 }
 
-// running returns the rows of running sessions. It looks at few other rows.
+// running returns the rows of running sessions. It looks only at the rows without an end, which are few.
 func (l *list) running(now int64) iter.Seq[place] {
 	return func(yield func(place) bool) {
 		duplicates := l.summary().duplicates

@@ -6,7 +6,7 @@ type metrics struct {
 	refreshes, looks *prometheus.CounterVec
 }
 
-// newMetrics registers the metrics. The label result is that of resultLabel.
+// newMetrics registers the metrics. The label result is "ok" or "error".
 func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
 	m := metrics{
 		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -112,7 +112,7 @@ func (l Listing) All() iter.Seq[Entry] { return l.Matching(Filter{}, time.Now())
 func (l Listing) Oldest() iter.Seq[Entry] {
 	return func(yield func(Entry) bool) {
 		now := time.Now()
-		found := l.foundRows(&Filter{}, now)
+		found := l.foundRows(&Filter{}, now) // all that are shown
 		for at := len(found) - 1; at >= 0; at-- {
 			for i := len(l.list.blocks[at].rows) - 1; i >= 0; i-- {
 				if found[at].has(i) && !yield(l.list.entry(place{int32(at), int32(i)}, now.UnixMicro())) {
@@ -384,7 +384,8 @@ func (l *list) rowsInOrder(q *Query, found []rowSet, from int, skip place) iter.
 			}
 		}
 	}
-	best := top[place]{limit: from + q.Limit + 1, compare: func(a, b place) int {
+	oneMore := from + q.Limit + 1 // shows whether there is a next part
+	best := top[place]{limit: oneMore, compare: func(a, b place) int {
 		c := compare(l.row(a), l.row(b))
 		if q.Descending {
 			c = -c

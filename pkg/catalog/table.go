@@ -177,7 +177,9 @@ func joinBlocks(a, b *block) *block {
 // withChanges returns the blocks, at most blockRows rows each, that a block becomes with changes, which are in the
 // order of the list. The block itself stays as it is.
 func (b *block) withChanges(n *names, changes []change) []*block {
-	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)), text: make([]byte, 0, len(b.text)+100*len(changes))}
+	const usualText = 100 // bytes of a session
+	all := &block{rows: make([]row, 0, len(b.rows)+len(changes)),
+		text: make([]byte, 0, len(b.text)+usualText*len(changes))}
 	i := 0
 	for _, c := range changes {
 		for i < len(b.rows) && compareRow(n, b, i, c.key) < 0 {

@@ -81,7 +81,7 @@ func (x *metricsIndex) readTables(ctx context.Context, key, fingerprint string) 
 	if err := x.readSeries(ctx, series); err != nil {
 		return fmt.Errorf("%s: %w", key, err)
 	}
-	free.giveBack(series.KeepFooter())
+	free.giveBack(series.KeepFooter()) // the rest of the table is not needed any more
 	if x.samples, err = x.openTable(ctx, x.key, free); err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func parseLabels(name string, text []byte) (labels.Labels, error) {
 	return labels.FromMap(byName), nil
 }
 
-// selectAll returns the series of each selection.
+// selectAll returns the series of each selection, one after the other, with memory from free.
 func (x *metricsIndex) selectAll(ctx context.Context, selections []Selection, free *allowance) (found [][]*Series,
 	err error) {
 	found = make([][]*Series, len(selections))

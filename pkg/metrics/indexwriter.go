@@ -99,7 +99,7 @@ func (w *IndexWriter) writeOnce(ctx context.Context, ref layout.Session, force b
 	if err := p.writeSamples(ctx, file); err != nil {
 		return fmt.Errorf("index metrics of %s: %w", ref, err)
 	}
-	if p.facts.Bytes, err = file.Seek(0, io.SeekEnd); err != nil {
+	if p.facts.Bytes, err = file.Seek(0, io.SeekEnd); err != nil { // its size
 		return err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -383,7 +383,7 @@ func (w *sampleWriter) writeSeries(ctx context.Context, name string, s *Series) 
 	if w.pass.spelled.take(int64(len(name)+len(row.Labels))+seriesBytes) != nil {
 		return errTooManySeries
 	}
-	for it := s.Iterator(math.MinInt64+1, math.MaxInt64); it.Next() == chunkenc.ValFloat; row.Samples++ {
+	for it := s.Iterator(minTime, math.MaxInt64); it.Next() == chunkenc.ValFloat; row.Samples++ {
 		t, v := it.At()
 		if row.Samples == 0 {
 			row.StartTime = t

@@ -87,7 +87,7 @@ func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
 	const sessionEnded = 0
 	d := NewDatabase(o.store, nil, sessionEnded, o.memory) // nil: no hours are listed
 	d.names.only = some.has
-	memory := newAllowance(o.memory - d.names.maxBytes)
+	memory := newAllowance(o.memory - d.names.maxBytes) // the names of series may take the rest
 	l := d.readBlock(ctx, h, func(string) bool { return ctx.Err() == nil }, memory, memory)
 	switch tooMuch := errors.Is(l.err, ErrTooMuch); {
 	case tooMuch && some.parts < maxExportParts:
@@ -105,7 +105,7 @@ func (o *openMetrics) writeHour(ctx context.Context, h Hour, some someSeries,
 	for target, id := range d.names.targets {
 		last, known := o.last[target]
 		if !known {
-			last = math.MinInt64 + 1 // all of its samples
+			last = minTime // all of its samples count
 		}
 		after[id] = last
 		if t := l.block.targetByID(id); t != nil && len(t.times) > 0 {

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"math"
 	"sort"
 
 	"github.com/prometheus/prometheus/model/histogram"
@@ -53,6 +54,9 @@ func (s *Series) AddStaleMarker(at int64) (bytes int64) {
 	s.parts = append(s.parts, part{times: []int64{max(at, last[len(last)-1]+1)}, ended: true})
 	return foundPartBytes + timeBytes
 }
+
+// minTime is the earliest time from which an Iterator may begin: it looks at the time before.
+const minTime = math.MinInt64 + 1
 
 // Iterator returns its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
 func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {

@@ -69,8 +69,9 @@ func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 // after an error, no collector wrote the object, and it does not count: it may be the folder of a console, or a file of
 // a program that mounts the bucket. Objects that the server made from others (Derived) do not count either.
 //
-// It notes when objects were stored, of each node too, and the times in their names: when a snapshot was taken, and the
-// hour of events. A snapshot that seems to be stored before it was taken shows how far the head's clock is ahead.
+// It notes when objects were stored, of each node too, and the latest time in their names: when a snapshot was taken
+// or an hour began (f.named), and the same with the hour's end (f.until). A snapshot that seems to be stored before it
+// was taken shows how far the head's clock is ahead.
 func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind == 0 || parsed.Derived() {
 		return

@@ -180,7 +180,7 @@ func (f *Facts) newestEnd() (end, stored time.Time) {
 // further head started, if a new node wrote, or if a known node wrote later than grace after the end. Of copied objects
 // only the times in names and metadata count.
 func (f *Facts) wentOnAfter(end, stored time.Time) bool {
-	if f.allStoredAfter(end) {
+	if f.allStoredAfter(end) { // by a copy
 		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.endedAt().After(end) })
 	}
 	if f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {

@@ -44,7 +44,8 @@ func (v version) newerThan(other version) bool {
 // maxAfter is how many earlier versions a version names.
 const maxAfter = 20
 
-// listVersions lists the stored versions of a session's note.
+// listVersions lists the stored versions of a session's note, usually one. The newest is not always the one with the
+// highest number: an earlier version of the program writes none (0).
 func listVersions(ctx context.Context, store blob.Lister, root string, ref layout.Session) (versions, error) {
 	var v versions
 	for o, err := range store.List(ctx, layout.NoteKey(root, ref), blob.ListOptions{}) {

@@ -76,7 +76,8 @@ func newScanner(q *Query, block, reach int) *scanner {
 // context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
-	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(-1)
+	const noLine = -1
+	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(noLine)
 	for {
 		if err := s.fill(); err != nil {
 			return err
@@ -226,7 +227,8 @@ func (s *scanner) headerAt(begin int, text []byte, from int) logline.Header {
 		offset := s.base + int64(at)
 		// what is before it was looked at: of a million lines that say nothing, each would look back at thousands
 		if offset == s.lastDating.line {
-			dated.addEarlier(&s.lastDating, dated.line-int64(s.reach))
+			withinReach := dated.line - int64(s.reach) // of what that line knows, what is said from here on counts
+			dated.addEarlier(&s.lastDating, withinReach)
 			break
 		}
 		dated.addLine(offset, logline.Parse(s.buf[at:s.end], &s.clock))

@@ -70,7 +70,7 @@ func Run(ctx context.Context, q *Query, sources iter.Seq2[Source, error], emit f
 			break
 		}
 	}
-	if r.failed != nil {
+	if r.failed != nil { // the error of emit
 		return r.failed
 	}
 	switch cause := context.Cause(limited); {

@@ -95,8 +95,8 @@ func workersOf(logs *sessionlogs.Set, jobs map[string]bool) map[string]bool {
 }
 
 // isOfJob says whether a log is of the selected jobs: of the submission, of a job's driver, of its workers or of its
-// runtime environment. jobs and workers are the jobs' IDs and those of their workers, in hex. A driver's worker ID
-// begins with its job's ID. If no job is selected, every log is.
+// runtime environment. jobs and workers are the jobs' IDs and those of their workers, in hex. A driver's worker ID is
+// its job's ID, followed by f's. If no job is selected, every log is.
 func (s *Selection) isOfJob(file string, jobs, workers map[string]bool) bool {
 	if s.Job == "" && s.Submission == "" {
 		return true
@@ -110,7 +110,7 @@ func (s *Selection) isOfJob(file string, jobs, workers map[string]bool) bool {
 		return jobs[o.Job]
 	}
 	if c, ok := logname.ParseCore(name); ok {
-		job := c.Worker[:min(len(c.Worker), 2*rayid.JobSize)]
+		job := c.Worker[:min(len(c.Worker), 2*rayid.JobSize)] // two digits a byte
 		return workers[c.Worker] || jobs[job] && strings.HasPrefix(c.Worker, job+"ffffffff")
 	}
 	job, isSetup := strings.CutPrefix(name, "runtime_env_setup-")
@@ -176,7 +176,8 @@ func WriterOf(name string) Writer {
 	}
 	if c, ok := logname.ParseCore(name); ok {
 		if c.Driver {
-			return Writer{Part: "driver’s core", Of: "job " + c.Worker[:min(8, len(c.Worker))]}
+			job := c.Worker[:min(2*rayid.JobSize, len(c.Worker))] // as in isOfJob
+			return Writer{Part: "driver’s core", Of: "job " + job}
 		}
 		return Writer{Part: "worker’s core", Worker: c.Worker}
 	}

@@ -41,7 +41,7 @@ func cutSequence(b []byte) (params string, final byte, rest []byte) {
 		return "", 0, b[1:]
 	}
 	n := 2
-	for n < len(b) && b[n] >= 0x20 && b[n] <= 0x3f {
+	for n < len(b) && b[n] >= 0x20 && b[n] <= 0x3f { // bytes of parameters
 		n++
 	}
 	if n == len(b) {
@@ -67,13 +67,13 @@ func (s *style) applySGR(params string) {
 		case err != nil:
 		case n == 1:
 			s.bold = true
-		case n == 22:
+		case n == 22: // neither bold nor faint
 			s.bold = false
 		case n >= 30 && n <= 37: // colours 1 to 8
 			s.colour = n - 30 + 1
 		case n >= 90 && n <= 97: // the bright ones, 9 to 16
 			s.colour = n - 90 + 9
-		case n == 39:
+		case n == 39: // the page's own colour
 			s.colour = 0
 		case n == 38 || n == 48:
 			return // colours by number take parameters of their own

@@ -371,7 +371,8 @@ func seriesOf(ctx context.Context, q *request) (*result, error) {
 	found := []labels.Labels{}
 	var warnings annotations.Annotations
 	for _, m := range matchers {
-		set := querier.Select(ctx, false, nil, m...)
+		const sorted = false
+		set := querier.Select(ctx, sorted, nil, m...) // nil: for all of the querier's time
 		for set.Next() {
 			found = append(found, set.At().Labels())
 		}

@@ -50,7 +50,7 @@ func (e *evaluation) costOf(node parser.Node, at moments) *cost {
 		return e.costOf(n.Expr, at.ofSubquery(n))
 	case *parser.UnaryExpr:
 		operand := e.costOf(n.Expr, at)
-		return completeCost(operand.relabeledCost(), operandValues, 0, operand)
+		return completeCost(operand.relabeledCost(), operandValues, nothingOwn, operand)
 	case *parser.AggregateExpr:
 		return e.aggregationCost(n, at)
 	case *parser.Call:
@@ -76,7 +76,8 @@ func (e *evaluation) selectorCost(n *parser.VectorSelector) *cost {
 }
 
 // operandValues is for completeCost's points: the result has the values of an operand, and takes no memory for them.
-const operandValues = 0
+// nothingOwn is for its own: the node takes no further memory.
+const operandValues, nothingOwn = 0, 0
 
 // completeCost completes the cost c of a node, of which series and labels are known: it sets peak and size, in bytes.
 // points is how many values memory is allocated for in each series, or operandValues. own are the bytes that the node
@@ -108,7 +109,7 @@ func (e *evaluation) aggregationCost(n *parser.AggregateExpr, at moments) *cost 
 	}
 	switch n.Op {
 	case parser.TOPK, parser.BOTTOMK, parser.LIMITK, parser.LIMIT_RATIO:
-		return completeCost(operand.subsetCost(), steps, 0, parameter, operand)
+		return completeCost(operand.subsetCost(), steps, nothingOwn, parameter, operand)
 	case parser.COUNT_VALUES:
 		return e.countValues(n, operand, steps)
 	}
@@ -145,7 +146,7 @@ func (e *evaluation) countValues(n *parser.AggregateExpr, operand *cost, steps f
 	} else {
 		c.writeLongest(operand, n.Grouping)
 	}
-	return completeCost(c, steps, 0, operand)
+	return completeCost(c, steps, nothingOwn, operand)
 }
 
 // callCost returns the cost of a call of a function. Its result usually has the series of the first argument that is a
@@ -165,7 +166,7 @@ func (e *evaluation) callCost(n *parser.Call, at moments) *cost {
 		e.addRange(n.Func.Name, arg, steps)
 	}
 	c := vector.relabeledCost()
-	own, points := 0.0, steps // as completeCost takes them
+	own, points := float64(nothingOwn), steps // as completeCost takes them
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
 		points = operandValues // the engine counts the values that it reads of ranges
 	}
@@ -252,11 +253,11 @@ func (e *evaluation) binaryCost(n *parser.BinaryExpr, at moments) *cost {
 	vectors := n.LHS.Type() == parser.ValueTypeVector && n.RHS.Type() == parser.ValueTypeVector
 	switch {
 	case !vectors && n.LHS.Type() == parser.ValueTypeVector:
-		return completeCost(left.relabeledCost(), steps, 0, left, right)
+		return completeCost(left.relabeledCost(), steps, nothingOwn, left, right)
 	case !vectors && n.RHS.Type() == parser.ValueTypeVector:
-		return completeCost(right.relabeledCost(), steps, 0, left, right)
+		return completeCost(right.relabeledCost(), steps, nothingOwn, left, right)
 	case !vectors:
-		return completeCost(&cost{series: 1}, steps, 0, left, right)
+		return completeCost(&cost{series: 1}, steps, nothingOwn, left, right)
 	}
 	var c *cost
 	pairs := 0.0 // bytes for matching pairs of series

@@ -37,7 +37,8 @@ func (a *API) newPlan(query string, start, end time.Time, step time.Duration) (*
 	if err = checkSubqueries(expression, span, int64(a.opts.MaxSamples)); err != nil {
 		return nil, err
 	}
-	p := &plan{expression: expression, at: moments{step: 1}, maxSamples: float64(a.opts.MaxSamples),
+	once := moments{step: 1}
+	p := &plan{expression: expression, at: once, maxSamples: float64(a.opts.MaxSamples),
 		selected: make(map[*parser.VectorSelector]*selected)}
 	if step > 0 {
 		p.at = moments{float64(span), float64(step.Milliseconds())}
