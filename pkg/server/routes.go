@@ -195,7 +195,8 @@ func (s *Server) withSession(h func(http.ResponseWriter, *http.Request, catalog.
 	}
 }
 
-// addDashboard adds the routes about one session: those of a Ray dashboard and those of our own pages.
+// addDashboard adds the routes about one session: those of a Ray dashboard and those of our own pages. The last are for
+// every other path: files of the frontend, and requests that would change something.
 func (s *Server) addDashboard(ws *restful.WebService) {
 	for _, route := range s.opts.Routes {
 		h := s.answerRoute(route)

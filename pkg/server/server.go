@@ -111,7 +111,7 @@ type Server struct {
 	draining  atomic.Bool
 }
 
-// New makes a server of its parts, which it does not own.
+// New makes a server of its parts, which it does not own. It starts nothing: the server answers once Handler is served.
 func New(opts Options) (*Server, error) {
 	opts.LoadWait = cmp.Or(opts.LoadWait, DefaultLoadWait)
 	opts.PageWait = min(cmp.Or(opts.PageWait, defaultPageWait), opts.LoadWait)

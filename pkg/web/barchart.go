@@ -61,7 +61,7 @@ func barChart(label string, bars []ChartBar, tick func(int) string, limit float6
 	every := step(greatest)
 	top := every * max(1, math.Ceil(greatest/every)) // the value of the highest line
 	height := func(v float64) float64 { return roundTenth(v / top * (chartBottom - chartTop)) }
-	for v := 0.0; v <= top+every/2; v += every {
+	for v := 0.0; v <= top+every/2; v += every { // sums of every may be a little above top
 		c.Lines = append(c.Lines, AxisLabel{Text: write(v), At: chartBottom - height(v)})
 	}
 	if limit > noLimit {

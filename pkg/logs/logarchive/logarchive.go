@@ -66,7 +66,7 @@ func Write(ctx context.Context, w io.Writer, f Format, opts Options) error {
 		file, end, err := opts.open(ctx, log)
 		var size int64
 		if err == nil {
-			size = file.MostStored(end)
+			size = file.MostStored(end) // the header of a tar file has a size, so it is known first
 		}
 		entry, writeErr := archive.nextFile(name, size)
 		if writeErr != nil {
