@@ -226,7 +226,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		var metadata struct{ Data struct{ RayVersion string } }
 		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, layout.MaxMetadata, &metadata)
 		switch {
-		case errors.Is(err, blob.ErrMalformed):
+		case errors.Is(err, blob.ErrMalformed), errors.Is(err, blob.ErrArchived):
 			c.logDamaged(metadataKey, err)
 		case !errors.Is(err, os.ErrNotExist): // it may have been removed since it was listed
 			failed = errors.Join(failed, err)
@@ -237,9 +237,9 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	return d, from, failed
 }
 
-// logDamaged logs that a metadata object does not parse; the object is ignored.
+// logDamaged logs that a metadata object does not parse, or is archived; the object is ignored.
 func (c *Catalog) logDamaged(key string, err error) {
-	c.opts.Log.WithError(err).WithField("key", key).Warn("skipped damaged metadata of a session")
+	c.opts.Log.WithError(err).WithField("key", key).Warn("skipped metadata of a session that cannot be read")
 }
 
 // entry returns the list's entry of a session.

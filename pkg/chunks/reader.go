@@ -237,7 +237,7 @@ func (r *Reader) handleError(err error) error {
 
 // handleStoreError handles an error of the store for the current chunk. It returns nil if reading continues: with the
 // next chunk if the chunk's bytes were read before, or with the object into which compaction has joined it. It returns
-// a *Gap if the chunk was changed, or is of a log and archived.
+// a *Gap if the chunk was changed, or is archived and not of metrics.
 func (r *Reader) handleStoreError(err error) error {
 	if errors.Is(err, os.ErrNotExist) && !r.opts.Exact {
 		if r.current.Offset < r.compactedEnd {
@@ -250,9 +250,9 @@ func (r *Reader) handleStoreError(err error) error {
 			return err
 		}
 	}
-	// Other streams are read only as a whole: what is made of them stays valid when their objects are restored.
-	archivedLog := r.stream.Kind == layout.Log && errors.Is(err, blob.ErrArchived)
-	if Changed(err) || archivedLog {
+	// Metrics are read only as a whole: tables that are made of them stay valid when their objects are restored.
+	archived := r.stream.Kind != layout.Metrics && errors.Is(err, blob.ErrArchived)
+	if Changed(err) || archived {
 		return r.giveUpChunk(err)
 	}
 	r.closeBody()

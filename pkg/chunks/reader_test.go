@@ -246,10 +246,10 @@ func TestErrorsOfTheStoreAreNoGaps(t *testing.T) {
 	}
 }
 
-// TestArchived: a part of a log that the store has archived is a gap. A part of another stream is not, because what is
-// made of the stream would be valid when the part is restored.
+// TestArchived: a part of a log or of events that the store has archived is a gap. A part of metrics is not, because
+// the tables that are made of them would be valid when the part is restored.
 func TestArchived(t *testing.T) {
-	for _, kind := range []layout.Kind{layout.Log, layout.NodeEvents} {
+	for _, kind := range []layout.Kind{layout.Log, layout.NodeEvents, layout.Metrics} {
 		m := storetest.New()
 		s := stream(t, m, testChunk{0, "one\n", plain}, testChunk{4, "two\n", zst}, testChunk{8, "six\n", plain})
 		s.Kind = kind
@@ -260,15 +260,15 @@ func TestArchived(t *testing.T) {
 			return nil
 		}}
 		got, gaps, err := readAll(t, NewReader(t.Context(), archive, s, Options{}))
-		if kind != layout.Log {
+		if kind == layout.Metrics {
 			if !errors.Is(err, blob.ErrArchived) || len(gaps) > 0 {
-				t.Errorf("events: %v, gaps %q", err, gaps)
+				t.Errorf("metrics: %v, gaps %q", err, gaps)
 			}
 			continue
 		}
 		if want := s.Chunks[1].Object.Key + " is archived by the store: restore it"; err != nil || got != "one\nsix\n" ||
 			!slices.Equal(gaps, []string{want}) {
-			t.Errorf("a log: %q, %v, gaps %q", got, err, gaps)
+			t.Errorf("kind %d: %q, %v, gaps %q", kind, got, err, gaps)
 		}
 	}
 }

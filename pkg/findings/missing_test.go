@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -20,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
 // TestNothingIsNoSuccess: where nothing of a session's jobs is stored, its outcome is unknown, and the report says what
@@ -169,19 +171,31 @@ func TestNothingIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestArchivedLogs: findings are made without the logs that the store has archived, say so, and are not kept.
-func TestArchivedLogs(t *testing.T) {
-	store, ref := recorded(t, "child_oom137")
-	archive := &storetest.Hooked{Store: store, Before: func(_ context.Context, op storetest.Op, key string) error {
-		if op == storetest.Get && strings.Contains(key, "/logs/") {
-			return &blob.AccessError{Advice: "restore it", Err: blob.ErrArchived}
+// TestArchived: a session opens, and findings are made, without what the store has archived. They say so, and are not
+// kept, and neither is an index.
+func TestArchived(t *testing.T) {
+	for part, want := range map[string]struct{ outcome, says string }{
+		"/logs/":   {catalog.Failed, "archived by the store"},
+		"_events/": {catalog.Failed, "is archived by the store: restore it"},
+		"/session": {catalog.Unknown, "the store has archived it: restore it"}, // all of its objects
+	} {
+		store, ref := recorded(t, "child_oom137")
+		archive := &storetest.Hooked{Store: store, Before: func(_ context.Context, op storetest.Op, key string) error {
+			if op == storetest.Get && strings.Contains(key, part) {
+				return &blob.AccessError{Advice: "restore it", Err: blob.ErrArchived}
+			}
+			return nil
+		}}
+		s := loadFrom(t, archive, ref, nil)
+		found := reportWith(t, s, nil)
+		says.All(t, strings.Join(found.Missing, "\n"), want.says)
+		if found.Outcome != want.outcome || !found.Partial {
+			t.Errorf("without %s: %s, %d findings, partial %t", part, found.Outcome, len(found.Findings), found.Partial)
 		}
-		return nil
-	}}
-	s := loadFrom(t, archive, ref, nil)
-	found := reportWith(t, s, nil)
-	says.All(t, strings.Join(found.Missing, "\n"), "archived by the store")
-	if len(found.Findings) == 0 || found.Outcome != "failed" || !found.Partial {
-		t.Errorf("%s, %d findings, partial %t", found.Outcome, len(found.Findings), found.Partial)
+		opener := &index.Opener{Store: archive, Root: layout.DefaultRoot, Log: silent.Logger()}
+		w := index.Writer{Opener: opener, Put: archive.Put}
+		if err := w.Write(t.Context(), s, nil); part != "/logs/" && err == nil {
+			t.Errorf("without %s: an index is written", part)
+		}
 	}
 }

@@ -61,7 +61,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	}
 	r.Jobs = b.jobsOf(ordered)
 	b.noteUnknown()
-	r.Missing, r.Partial = append([]string{}, b.missing...), b.partial
+	r.Missing, r.Partial = append([]string{}, b.missing...), b.partial || b.session.Archived()
 	// Beside damage these count events of types that this version does not know.
 	r.Missing = append(append(r.Missing, b.session.Warnings...), b.session.Snapshots.Refused()...)
 	if n := len(b.unreadLogs); n > 0 {

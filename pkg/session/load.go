@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,7 @@ type source struct {
 	opts  Options
 
 	origin     Origin
+	begun      time.Time           // when it was made
 	refreshing *semaphore.Weighted // held while it is refreshed
 	latest     *Session
 	version    listingVersion
@@ -54,6 +56,7 @@ type state struct {
 	done        map[string]progressOf // by key of the stream
 	counts      eventjson.Counts
 	first, last int64 // as of Session
+	archived    bool  // the store has archived events, which are left out
 	warnings    warnings
 }
 
@@ -80,7 +83,9 @@ func newSource(store blob.Reader, root string, ref layout.Session, opts Options)
 	if opts.Concurrency <= 0 {
 		opts.Concurrency = max(defaultConcurrency, runtime.GOMAXPROCS(0))
 	}
-	s := &source{store: store, root: root, ref: ref, opts: opts, refreshing: semaphore.NewWeighted(1)}
+	s := &source{
+		store: store, root: root, ref: ref, opts: opts, refreshing: semaphore.NewWeighted(1), begun: time.Now(),
+	}
 	s.resetState()
 	return s
 }
@@ -95,7 +100,8 @@ const defaultConcurrency = 16
 
 // Load reads a session: it lists its objects and replays its events. Logs and snapshots are only listed.
 //
-// Damaged objects are skipped with a warning. An error of the store or of ctx ends the load.
+// Damaged objects, and those that the store has archived, are skipped with a warning. Another error of the store, or
+// one of ctx, ends the load.
 func Load(ctx context.Context, store blob.Reader, root string, ref layout.Session, opts Options) (*Session, error) {
 	const trustSettled = true
 	return newSource(store, root, ref, opts).load(ctx, trustSettled)
@@ -219,6 +225,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 		if item.to == toEnd { // of a stream in several parts the last one, which says how far the stream was read
 			s.done[item.stream.Key] = progressOf{chunks: item.stream.Chunks, consumed: results[i].consumed}
 		}
+		s.archived = s.archived || results[i].archived
 		s.warnings.addReplayed(item.stream.Key, results[i])
 	}
 	return nil
@@ -252,7 +259,7 @@ func (s *state) widenTimes(first, last int64) {
 // assemble makes a session of all that was read: the listing, the tasks in tables, and the source's other entities.
 func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable.Builder) (*Session, error) {
 	out := s.newSession(found)
-	out.Start, out.End = s.first, s.last
+	out.Start, out.End, out.archived = s.first, s.last, s.archived
 	out.boundTimes()
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()

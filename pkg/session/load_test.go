@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -249,6 +250,36 @@ func TestLoadVanishedObject(t *testing.T) {
 	says.EqualSlices(t, finished(s), span(5, 9), "finished tasks")
 	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "is gone") {
 		t.Errorf("warnings %q", s.Warnings)
+	}
+}
+
+// TestLoadArchivedEvents: a session opens without the events that the store has archived, says what to do, and is loaded
+// again later, because they may be restored by then.
+func TestLoadArchivedEvents(t *testing.T) {
+	pad := `{"eventId":"AA==","message":"` + strings.Repeat("x", 400_000) + `",`
+	large := strings.ReplaceAll(lines(0, 50), `{"eventId":"AA==",`, pad) // so large that it is read in parts
+	for name, chunks := range map[string][2]string{
+		"the first": {large, lines(50, 60)}, "a later one": {lines(50, 60), large},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBucket()
+			for i, text := range chunks {
+				key := layout.ChunkKey(testWhole, int64(i*len(chunks[0])), layout.Plain)
+				if b.objects[key] = []byte(text); text == large {
+					b.broken[key] = fmt.Errorf("%w: its words", blob.ErrArchived)
+				}
+			}
+			s := loadBucket(t, b)
+			got := finished(s)
+			says.EqualSlices(t, got[len(got)-10:], span(50, 60), "%s: finished tasks", name)
+			says.All(t, strings.Join(s.Warnings, "\n"), "is archived by the store: restore it")
+			if !s.Archived() || s.Broken() {
+				t.Errorf("%s: archived %t, broken %t", name, s.Archived(), s.Broken())
+			}
+			if time.Sleep(archivedFor + time.Second); !s.Broken() {
+				t.Errorf("%s: it is not loaded again", name)
+			}
+		})
 	}
 }
 

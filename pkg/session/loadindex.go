@@ -36,7 +36,7 @@ func (s *source) loadIndex(ctx context.Context, found *listing) (*Session, error
 func (s *source) openIndex(ctx context.Context, sources Sources) (*Tables, error) {
 	tables, err := s.opts.Index.Open(ctx, s.ref, sources, s.opts.Reserve)
 	s.refused = nil
-	if errors.Is(err, tasktable.ErrDamaged) {
+	if errors.Is(err, tasktable.ErrDamaged) || errors.Is(err, blob.ErrArchived) {
 		s.refused = err
 		return nil, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -42,6 +43,7 @@ type replayed struct {
 	consumed int64 // bytes of the stream up to the end of its last event
 	damaged  int   // parts that were skipped
 	cut      bool  // the last event is not complete
+	archived bool  // the store has archived a part, which is left out
 }
 
 // replay reads the events of a work item, block by block, and passes them on. It closes the reader. Bytes that are not
@@ -65,6 +67,7 @@ func (r *replayer) replay(ctx context.Context, in *chunks.Reader, item workItem,
 		gap, isGap := errors.AsType[*chunks.Gap](err)
 		if isGap {
 			warn("%v", gap)
+			out.archived = out.archived || errors.Is(gap, blob.ErrArchived)
 		}
 		b.last = isGap || err == io.EOF
 		if err != nil && !b.last {

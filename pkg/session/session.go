@@ -43,6 +43,8 @@ type Session struct {
 	fixed   int64 // bytes that the small tables and the names of events' objects take
 	damage  int   // see Damage
 	refused int   // how many of the last warnings are about an index, not about the session's own objects
+	// archived says that the tables lack events that the store has archived.
+	archived bool
 	// fingerprint identifies the sources that the tables were made of.
 	fingerprint string
 	// how far each stream was read, by its key; nil if the tables of an index were taken unchanged
@@ -87,11 +89,21 @@ type Options struct {
 	Log   logrus.FieldLogger
 }
 
-// Broken reports whether rows of the session can no longer be read, see Tasks.Err. The caller has to load the session
-// again.
+// Broken reports whether rows of the session can no longer be read, see Tasks.Err, or whether what the store had
+// archived of it may be restored by now. The caller has to load the session again.
 func (s *Session) Broken() bool {
-	return s.source != nil && s.source.outdated.Load() || s.Tasks.Err() != nil
+	if s.source != nil && (s.source.outdated.Load() || s.Archived() && time.Since(s.source.begun) > archivedFor) {
+		return true
+	}
+	return s.Tasks.Err() != nil
 }
+
+// archivedFor is how long a session is used that lacks what the store has archived.
+const archivedFor = 10 * time.Minute
+
+// Archived says that the session lacks events or saved answers that the store has archived. What is made of it would be
+// wrong when they are restored, which does not change its Fingerprint.
+func (s *Session) Archived() bool { return s.archived || s.Snapshots.Archived() }
 
 // Damage returns the warnings about damaged objects, without those about things that this version does not know.
 func (s *Session) Damage() []string {

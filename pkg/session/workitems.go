@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -71,13 +72,14 @@ func isDivisible(stream *chunks.Stream) bool {
 }
 
 // hasLines reports whether a stream with bytes is JSON Lines, by the first of them: a "{" begins an event, anything
-// else an array. If there is no such byte any more, the result is true, and replay will warn.
+// else an array. If there is no such byte any more, or the store has archived it, the result is true, and replay will
+// warn.
 func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, error) {
 	i := slices.IndexFunc(stream.Chunks, func(c chunks.Chunk) bool { return c.Object.Size > 0 })
 	key := stream.Chunks[i].Object.Key // a divisible stream is not empty
 	r, err := s.store.Get(ctx, key, 0, 1)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) {
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, blob.ErrArchived) {
 			return true, nil
 		}
 		return false, fmt.Errorf("read %s: %w", key, err)
@@ -85,7 +87,7 @@ func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, err
 	defer r.Close()
 	var first [1]byte
 	switch _, err := io.ReadFull(r, first[:]); {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, blob.ErrArchived):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("read %s: %w", key, err)

@@ -38,6 +38,7 @@ type Facts struct {
 	nodes        map[rayid.Node]*writes // the zero ID is for objects that belong to no node
 	named        time.Time              // the latest time in an object's name; for an hour, its start
 	until        time.Time              // likewise; for an hour, its end
+	hour         time.Time              // the earliest hour of which there are events
 	// ahead is how far the head's clock is ahead of the store's: by so much answers seem to be stored before they were
 	// taken. The head's recorded start does not show this: it is made from the session's name, which may have the local
 	// time of another zone.
@@ -89,6 +90,9 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		}
 	case !parsed.Hour.IsZero():
 		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
+		if parsed.Kind == layout.NodeEvents || parsed.Kind == layout.JobEvents { // metrics may begin later
+			f.hour = earliest(f.hour, validOrZero(parsed.Hour))
+		}
 	}
 	w := f.nodes[parsed.Node]
 	if w == nil && len(f.nodes) >= maxNodes { // too many nodes: this one counts as none
@@ -160,8 +164,9 @@ func (m mark) recordedEnd() time.Time {
 }
 
 // Read reads the metadata objects that were listed: one request for each head's start and end. Without it Life uses
-// when they were stored. damaged, if set, is called for objects that cannot be parsed; of these only the time when they
-// were stored counts. After an error of the store it reads the others, and returns all errors.
+// when they were stored. damaged, if set, is called for objects that cannot be parsed, or that the store has archived;
+// of these only the time when they were stored counts. After an error of the store it reads the others, and returns all
+// errors.
 func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
 	return f.readMarks(ctx, store, damaged, f.starts)
 }
@@ -194,7 +199,7 @@ func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(k
 		err := blob.ReadJSON(ctx, store, m.key, layout.MaxMetadata, into)
 		switch {
 		case errors.Is(err, os.ErrNotExist): // removed since it was listed
-		case !errors.Is(err, blob.ErrMalformed):
+		case !errors.Is(err, blob.ErrMalformed) && !errors.Is(err, blob.ErrArchived):
 			failed = errors.Join(failed, err)
 		case damaged != nil:
 			damaged(m.key, err)

@@ -120,6 +120,9 @@ func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 		_, err = io.Copy(io.Discard, body)
 	}
 	switch {
+	case errors.Is(err, blob.ErrArchived):
+		v.addDamage(o.Object.Key, "is archived by the store: restore it")
+		return nil
 	case chunks.Changed(err) || errors.Is(err, io.ErrUnexpectedEOF):
 		v.addDamage(o.Object.Key, "cannot be read as it was listed (%v): verify again", err)
 		return nil

@@ -104,6 +104,9 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 	if err := s.Tasks.Err(); err != nil {
 		return err
 	}
+	if s.Archived() {
+		return errors.New("the store has archived some of what it is made of: restore that first")
+	}
 	m := newMetadata(b.tables, s.Fingerprint(), b.generation, b.groupBytes)
 	m.Settled = hasSettled(s)
 	defer func() { err = errors.Join(err, w.endWriting(ctx, s.Ref)) }() // some tables may be stored after an error

@@ -90,15 +90,15 @@ func (l *Set) listsRead() map[string]emptyList {
 	return known
 }
 
-// readFrom reads a list, and calls reserve with the bytes of memory that this takes. A list that was removed stays
-// unread. A last line without its end, and lines that are no path of a log, are left out.
+// readFrom reads a list, and calls reserve with the bytes of memory that this takes. A list that was removed, or that
+// the store has archived, stays unread. A last line without its end, and lines that are no path of a log, are left out.
 func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve func(bytes int64) error) error {
 	size := min(e.object.Size, layout.MaxChunk)
 	if err := reserve(size); err != nil {
 		return err
 	}
 	body, err := store.Get(ctx, e.object.Key, 0, size)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, blob.ErrArchived) {
 		return nil
 	}
 	if err != nil {

@@ -35,6 +35,7 @@ type Set struct {
 	byURL     map[string][]*Snapshot // URL as canonicalURL spells it → versions in order of time
 	nameBytes int64
 	refused   []string // sentences about snapshots that are not shown, at most maxRefused
+	archived  bool     // the store has archived one that was wanted
 }
 
 // Snapshot is one saved answer: the body of a dashboard's answer with status 200.
@@ -192,6 +193,13 @@ func (s *Set) Last(url string, at int64) (*Snapshot, error) {
 	return last, nil
 }
 
+// Versions returns all snapshots of url, in the order in which they were taken.
+func (s *Set) Versions(url string) []*Snapshot {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.byURL[canonicalURL(url)])
+}
+
 // Dropped finds the last snapshots of url, the newest first and at most n, of which the next one was taken at or before
 // at (0: the session's end) and is smaller by drop bytes at least: it lacks something that they have.
 func (s *Set) Dropped(url string, at, drop int64, n int) (found []*Snapshot) {
@@ -216,7 +224,7 @@ func (s *Set) Shrink() {
 // do. Call it before others use the set.
 func (s *Set) Adopt(former *Set) {
 	former.mu.Lock()
-	s.refused = slices.Clone(former.refused)
+	s.refused, s.archived = slices.Clone(former.refused), former.archived
 	former.mu.Unlock()
 	s.values, s.series.cached = former.values, former.series.cached
 }

@@ -47,6 +47,8 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 		p, err = s.loadWithin(ctx, snap, budget.LargeParse, min(s.opts.Memory.Size(budget.LargeParse), maxParsedBytes))
 	}
 	switch {
+	case errors.Is(err, blob.ErrArchived): // an error is not kept: the snapshot may be restored
+		return p, s.noteArchived(snap)
 	case err != nil:
 		return p, err
 	case errors.Is(p.malformed, pyjson.ErrTooLarge):
@@ -79,6 +81,22 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 	return p, nil
 }
 
+// noteArchived records that the store has archived a snapshot.
+func (s *Set) noteArchived(snap *Snapshot) error {
+	malformed := s.noteRefused(snap, errors.New("the store has archived it: restore it")).malformed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.archived = true
+	return malformed
+}
+
+// Archived says that a snapshot was wanted that the store has archived.
+func (s *Set) Archived() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.archived
+}
+
 // noteRefused records that a snapshot is not shown, and why.
 func (s *Set) noteRefused(snap *Snapshot, why error) parsedSnapshot {
 	s.mu.Lock()
@@ -90,7 +108,7 @@ func (s *Set) noteRefused(snap *Snapshot, why error) parsedSnapshot {
 	return parsedSnapshot{malformed: fmt.Errorf("%w %q: %w", ErrMalformed, snap.key, why)}
 }
 
-// Refused returns sentences about the snapshots that were wanted but not shown because they are too large.
+// Refused returns sentences about the snapshots that were wanted but not shown because they are too large or archived.
 func (s *Set) Refused() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
