@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -154,6 +155,26 @@ func (s *source) newSession(found *listing) *Session {
 	out := &Session{Ref: s.ref, source: s, fingerprint: found.sources.Fingerprint}
 	out.setListing(found)
 	return out
+}
+
+// shareLogs gives nodes without logs those of another node of the same machine: raylets of one session on one machine
+// write into one folder, whose logs are stored once. It is called when both the listing and Nodes are known.
+func (s *Session) shareLogs() {
+	type machine struct{ ip, hostname string }
+	stored, logsOf := map[rayid.Node]bool{}, map[machine]rayid.Node{}
+	for _, id := range s.Logs.Nodes() {
+		stored[id] = true
+	}
+	for _, n := range s.Nodes {
+		if n.Hostname != "" && stored[n.ID] {
+			logsOf[machine{n.IP, n.Hostname}] = n.ID
+		}
+	}
+	for _, n := range s.Nodes {
+		if with, ok := logsOf[machine{n.IP, n.Hostname}]; ok && with != n.ID {
+			s.Logs.Share(n.ID, with)
+		}
+	}
 }
 
 // setListing gives the session what was listed, besides what its tables are made of.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
@@ -47,6 +49,32 @@ func TestEntitiesCount(t *testing.T) {
 		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
 	if !errors.Is(err, tasktable.ErrOverBudget) || !strings.Contains(err.Error(), "--session-cache-max-memory") {
 		t.Errorf("no room for actors: %v", err)
+	}
+}
+
+// TestLogsOfAMachine: nodes of one machine whose logs are stored once, for one of them, all have them. Others have none.
+func TestLogsOfAMachine(t *testing.T) {
+	b := newBucket()
+	beside, elsewhere := rayid.Node{2}, rayid.Node{3}
+	for id, host := range map[rayid.Node]string{testNode: "a", beside: "a", elsewhere: "b"} {
+		b.objects[testWhole] = fmt.Appendf(b.objects[testWhole], `{"eventId": "AA==", "sessionName": %q, "timestamp": `+
+			`"2026-11-20T23:19:48Z", "eventType": "NODE_DEFINITION_EVENT", "nodeDefinitionEvent": {"nodeId": %q, `+
+			`"nodeIpAddress": "10.0.0.1", "hostname": %q}}`+"\n", testSession.Name,
+			base64.StdEncoding.EncodeToString(id[:]), host)
+	}
+	b.objects[layout.LogKey(layout.DefaultRoot, testSession, testNode, "raylet.out")] = []byte("up\n")
+	s := loadBucket(t, b)
+	want := []string{"raylet.out"}
+	for _, later := range []string{"worker.out", ""} {
+		says.EqualSlices(t, s.Logs.Nodes(), []rayid.Node{testNode}, "nodes with logs")
+		says.EqualSlices(t, s.Logs.Paths(beside), want, "logs of the machine's other node")
+		says.EqualSlices(t, s.Logs.Paths(elsewhere), nil, "logs of another machine")
+		says.Equal(t, must.Get(s.Logs.Open(t.Context(), beside, "raylet.out"))(t).Size(), 3, "bytes of the log")
+		if later != "" {
+			b.objects[layout.LogKey(layout.DefaultRoot, testSession, testNode, later)] = []byte("task\n")
+			want = append(want, later)
+			s = must.Get(s.Refresh(t.Context()))(t)
+		}
 	}
 }
 

@@ -263,6 +263,7 @@ func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable
 	out.boundTimes()
 	var defined entities.Definitions
 	out.Set, defined = s.entities.Set()
+	out.shareLogs()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
 	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)
 	if err != nil {

@@ -65,6 +65,7 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 	out.damage = min(max(0, from.Damage), len(from.Warnings)) // the stored number may be any
 	out.Start, out.End = from.Start, from.End
 	out.boundTimes()
+	out.shareLogs()
 	out.fixed = out.Set.MemoryBytes() + found.bytes
 	// deaths of workers and ends of jobs, which end the attempts that no event ended
 	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)

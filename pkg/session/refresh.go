@@ -44,6 +44,7 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 		next := *latest
 		next.setListing(found)
+		next.shareLogs()
 		src.latest, src.version = &next, found.version
 		return &next, nil
 	}

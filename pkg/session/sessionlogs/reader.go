@@ -51,7 +51,7 @@ func (l *Set) StoredBytes(node rayid.Node, path string) (bytes int64) {
 // find returns the stream of a path: one without chunks for an empty log, nil if there is no such log. l.mu must be
 // held.
 func (l *Set) find(node rayid.Node, path string) *stream {
-	logs := l.nodes[node]
+	logs := l.logsOf(node)
 	if logs == nil {
 		return nil
 	}

@@ -27,7 +27,9 @@ type Set struct {
 
 	mu    sync.RWMutex
 	nodes map[rayid.Node]*nodeLogs
-	bytes int64 // estimate of the memory held
+	// shared are the nodes that have no logs of their own but those of another node.
+	shared map[rayid.Node]rayid.Node
+	bytes  int64 // estimate of the memory held
 	// contents changes with the chunks there are: it is the sum of their hashes, which does not depend on the order in
 	// which they are added.
 	contents uint64
@@ -120,6 +122,24 @@ func (l *Set) nodeOf(node rayid.Node) *nodeLogs {
 	return logs
 }
 
+// Share lets a node that has no logs of its own have those of another node. Nodes does not list it.
+func (l *Set) Share(node, with rayid.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.shared == nil {
+		l.shared = make(map[rayid.Node]rayid.Node)
+	}
+	l.shared[node] = with
+}
+
+// logsOf returns a node's logs, its own or shared ones; nil if it has none. l.mu is held.
+func (l *Set) logsOf(node rayid.Node) *nodeLogs {
+	if with, ok := l.shared[node]; ok && l.nodes[node] == nil {
+		node = with
+	}
+	return l.nodes[node]
+}
+
 // chunkHash is a number that differs for objects with another key or size.
 func chunkHash(key string, size int64) uint64 {
 	h := fnv.New64a()
@@ -174,7 +194,7 @@ func (l *Set) Nodes() []rayid.Node {
 func (l *Set) Paths(node rayid.Node) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	logs := l.nodes[node]
+	logs := l.logsOf(node)
 	if logs == nil {
 		return nil
 	}
