@@ -270,6 +270,7 @@ func TestZone(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "sessions.json")
 		s := must.Get(newSessions(o, path))(t)
 		s.learnZone(name, offset)
+		s.learnZone(name, "+01:00") // summer time has changed it since
 		s.recordVersion(name, "2.60.0")
 		must.OK(t, s.storeStart(t.Context(), name, headNode{}, false))
 		s = must.Get(newSessions(o, path))(t)

@@ -38,7 +38,7 @@ type sessions struct {
 type knownSession struct {
 	RayVersion string `json:"rayVersion,omitempty"`
 	Nodes      int    `json:"nodes,omitempty"`
-	Zone       string `json:"zone,omitempty"`    // the head's offset from UTC, such as -08:00
+	Zone       string `json:"zone,omitempty"`    // the head's first offset from UTC, such as -08:00
 	Started    bool   `json:"started,omitempty"` // the head's start is stored
 	Head       string `json:"head,omitempty"`    // the head whose start is stored
 	Raylet     bool   `json:"raylet,omitempty"`  // its raylet was seen
@@ -210,10 +210,10 @@ func (s *sessions) recordNodes(name string, nodes int) {
 	f.Nodes = max(f.Nodes, nodes)
 }
 
-// learnZone records the head's offset from UTC. It is reported once, so it is written down; without that, a later
-// collector takes its own for it.
+// learnZone records the first offset from UTC that the head reports: the session's name has its start in that zone,
+// which summer time may change. It is written down for a later collector.
 func (s *sessions) learnZone(name, offset string) {
-	if s.stateOf(name).Zone == offset {
+	if s.stateOf(name).Zone != "" {
 		return
 	}
 	if err := s.updateState(name, func(k *knownSession) { k.Zone = offset }); err != nil {

@@ -2,7 +2,6 @@ package moment
 
 import (
 	"context"
-	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/shared"
-	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
@@ -93,41 +91,6 @@ func (m *Moment) ClusterID(ctx context.Context) (string, error) {
 		}
 		return found[1], err
 	})
-}
-
-// Zone returns the time zone of the session's cluster. If no snapshot has it, as with a dashboard that did not answer,
-// it is the one by the session's name.
-func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
-	value, _, err := m.Saved(ctx, "/timezone")
-	if err != nil {
-		return nil, err
-	}
-	o, _ := value.(*pyjson.Object)
-	t, err := time.Parse("-07:00", o.String("offset"))
-	if err != nil {
-		return m.zoneByName(), nil
-	}
-	return t.Location(), nil
-}
-
-// zoneByName returns the time zone in which the session's name tells when the head started: some seconds before the
-// first node did, whose time is in UTC. It is UTC if that is not known, and for the few zones that are a quarter of an
-// hour off.
-func (m *Moment) zoneByName() *time.Location {
-	const step, soon, most = 30 * time.Minute, time.Minute, 14 * time.Hour
-	named, ok := layout.NamedStart(m.Session.Ref.Name)
-	first := int64(math.MaxInt64)
-	for _, n := range m.Session.Nodes {
-		if n.Start != 0 {
-			first = min(first, n.Start)
-		}
-	}
-	ahead := named.Sub(time.Unix(0, first))
-	offset := (ahead + soon/2).Round(step)
-	if late := offset - ahead; !ok || late < 0 || late > soon || offset.Abs() > most {
-		return time.UTC
-	}
-	return time.FixedZone("", int(offset.Seconds()))
 }
 
 // Times returns how to read times that people type: in the cluster's zone, and before the end of what the moment shows.

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
@@ -14,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/snapshots"
 )
 
 // life is the events of a thing that is there from one time on, and ended at another one (0: never).
@@ -263,6 +266,36 @@ func TestLife(t *testing.T) {
 		m := Moment{Session: &tt.session, At: tt.at}
 		if begin, end := m.Life(t.Context()); !begin.Equal(tt.begin) || !end.Equal(tt.end) {
 			t.Errorf("%s: %s to %s, want %s to %s", what, begin, end, tt.begin, tt.end)
+		}
+	}
+}
+
+// TestZoneChanges: times in logs are right before and after summer time begins or ends within a session.
+func TestZoneChanges(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-10-30_20-00-00_000001_100"}
+	store := storetest.New()
+	set := snapshots.New(store, snapshots.Options{})
+	first := layout.SnapshotKey("log", ref, "/timezone")
+	at := func(day, hour, minute int) time.Time { return time.Date(2026, 11, day, hour, minute, 0, 0, time.UTC) }
+	for key, body := range map[string]string{
+		first: `{"offset":"-07:00","value":"America/Phoenix"}`,
+		layout.SnapshotVersionKey(first, at(1, 9, 4)):  `{"offset":"-08:00","value":"America/Los_Angeles"}`,
+		layout.SnapshotVersionKey(first, at(2, 9, 4)):  `{"offset":null,"value":null}`, // Ray does not know each zone
+		layout.SnapshotVersionKey(first, at(3, 9, 4)):  `{"offset":"-08:00","value":"America/Los_Angeles"}`,
+		layout.SnapshotVersionKey(first, at(9, 10, 3)): `{"offset":"-07:00","value":"America/Phoenix"}`,
+	} {
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
+		o := must.Get(layout.ParseObject("log", ref, key))(t)
+		set.Add(o, must.Get(store.Stat(t.Context(), key))(t))
+	}
+	m := &Moment{Session: &session.Session{Ref: ref, Snapshots: set}}
+	zone := must.Get(m.Zone(t.Context()))(t)
+	for local, want := range map[string]time.Time{
+		"2026-10-31 12:00": at(0, 19, 0), "2026-11-01 00:59": at(1, 7, 59), "2026-11-01 02:01": at(1, 10, 1),
+		"2026-11-09 01:59": at(9, 9, 59), "2026-11-09 03:01": at(9, 10, 1), "2027-01-01 00:00": at(62, 7, 0),
+	} {
+		if got := must.Get(time.ParseInLocation("2006-01-02 15:04", local, zone))(t); !got.Equal(want) {
+			t.Errorf("%s is %s, want %s", local, got.UTC(), want)
 		}
 	}
 }

@@ -33,14 +33,14 @@ func (e endpoint) pauseAfter(took time.Duration) time.Duration {
 	return 0
 }
 
-// onceURLs have answers that do not change during a session, as zoneURL has.
+// onceURLs have answers that do not change during a session.
 var onceURLs = []string{
 	"/api/version", "/api/ray/version", "/api/v0/cluster_metadata", "/cluster_id", "/usage_stats_enabled",
 	"/api/authentication_mode", "/api/profiling_enabled", "/api/v0/runtime_env_redaction",
 }
 
 // summaryURL lists the nodes with their hardware figures, jobsURL the jobs, which may have datasets. zoneURL tells the
-// head's time zone.
+// head's time zone, in which summer time begins and ends.
 const (
 	summaryURL = "/nodes?view=summary"
 	jobsURL    = "/api/jobs/"

@@ -47,7 +47,7 @@ type Options struct {
 	// Dir is the folder for the state of each session, and for answers that wait to be stored; it must exist.
 	Dir string
 	// Version receives the dashboard's session and Ray version in each round, after Zone has got the head's offset from
-	// UTC, such as -08:00, once.
+	// UTC, such as -08:00.
 	Version func(session, rayVersion string)
 	Zone    func(session, offset string)
 	// Nodes receives the number of the session's nodes in each round.
@@ -189,7 +189,7 @@ func (t *Taker) runRound(ctx context.Context, final bool) (changed bool, err err
 			changed = changed || stored
 		}
 	}
-	ask(endpoint{url: zoneURL, once: true}) // before the version, with which the session's start is stored
+	ask(endpoint{url: zoneURL}) // before the version, with which the session's start is stored
 	t.opts.Version(session, version)
 	for _, url := range onceURLs {
 		ask(endpoint{url: url, once: true})

@@ -204,8 +204,8 @@ func TestRecordedDashboard(t *testing.T) {
 	if n := len(r.store.Keys()); n != total {
 		t.Errorf("%d objects after rounds in which nothing changed, %d before", n, total)
 	}
-	if n := r.dashboard.count("/timezone"); n != 1 {
-		t.Errorf("/timezone was asked for %d times", n)
+	if n := r.dashboard.count("/cluster_id"); n != 1 {
+		t.Errorf("/cluster_id was asked for %d times", n)
 	}
 	if n := r.dashboard.count("/api/data/datasets/04000000"); n != 1 {
 		t.Errorf("the datasets of an ended job were asked for %d times", n)
