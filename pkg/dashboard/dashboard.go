@@ -149,7 +149,7 @@ func (d *Dashboard) KeptFindings(
 // answerFindings answers with the findings, of one job if a parameter names it, in an envelope like those of Ray's
 // dashboard.
 func (d *Dashboard) answerFindings(w http.ResponseWriter, r *Request) error {
-	ctx, cancel := findings.Within(r.Context(), d.opts.Wait, &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), d.opts.Wait)
 	defer cancel()
 	report, err := d.Findings(ctx, &r.Moment)
 	if err != nil {

@@ -11,12 +11,14 @@ package findings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/budget"
@@ -43,7 +45,21 @@ var Params = []string{"job_id", "submission_id"}
 
 // cache keeps two reports of a session: the one on its end (or on its state now, if it runs), and the one on the
 // earlier moment that was requested last.
-type cache struct{ end, moment shared.Value[*Report] }
+type cache struct{ end, moment reports }
+
+// reports keeps one report, and last, the one that was computed last while the session ran.
+type reports struct {
+	shared.Value[*Report]
+	last atomic.Pointer[dated]
+}
+
+// dated is a report with the version of the session and the moment (Unix ns, 0 for now) that it is about.
+type dated struct {
+	*Report
+	version  string
+	moment   int64
+	computed time.Time
+}
 
 // Read returns the findings of a session at a moment. The findings that are kept in the store are used if they describe
 // the ended session as it is now; otherwise they are computed, once for each state of the session. The caller must not
@@ -56,8 +72,11 @@ func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	if r.At != 0 {
 		report = &reports.moment
 	}
+	if running {
+		return f.readRunning(ctx, r, report, version)
+	}
 	return report.GetFor(ctx, version, func(ctx context.Context) (*Report, error) {
-		if !running && r.At == 0 {
+		if r.At == 0 {
 			if kept := f.readKept(ctx, r); kept != nil {
 				return kept, nil
 			}
@@ -66,10 +85,35 @@ func (f Reader) Read(ctx context.Context, r *moment.Moment) (*Report, error) {
 	})
 }
 
+// lastFor is how long the last report of a running session is given to callers who cannot wait for a newer one.
+const lastFor = time.Minute
+
+// readRunning returns the findings of a running session, which has another version every few seconds. Who asks while
+// they are computed waits for these, whatever the version. Whose wait ends before gets the last ones, if they are not
+// old: otherwise it would never get any of a session whose findings take longer than its wait.
+func (f Reader) readRunning(ctx context.Context, r *moment.Moment, kept *reports, version string) (*Report, error) {
+	last := kept.last.Load()
+	if last != nil && last.version != version {
+		kept.Forget()
+	}
+	report, err := kept.GetFor(ctx, fmt.Sprintf("running %d", r.At), func(ctx context.Context) (*Report, error) {
+		const running = true
+		report, err := f.build(ctx, r, running)
+		if err == nil {
+			kept.last.Store(&dated{report, version, r.At, time.Now()})
+		}
+		return report, err
+	})
+	if errors.Is(err, shared.ErrWaited) && last != nil && last.moment == r.At && time.Since(last.computed) < lastFor {
+		return last.Report, nil
+	}
+	return report, err
+}
+
 // Within bounds the wait for a session's findings; 0 has no bound. After it the error is shared.ErrWaited, and the work
-// goes on for who asks again. The wait for a running session, which is another one at the next request, has no bound.
-func Within(ctx context.Context, wait time.Duration, r *moment.Moment) (context.Context, context.CancelFunc) {
-	if wait == 0 || r.Runs(ctx) {
+// goes on for who asks again.
+func Within(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if wait == 0 {
 		return context.WithCancel(ctx)
 	}
 	return context.WithTimeoutCause(ctx, wait, shared.ErrWaited)

@@ -114,7 +114,7 @@ type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)
 // reportOf returns the findings for a page, which waits for them as for the session. A page of a partial report gets no
 // ETag: it may be complete at the next request.
 func (s *Server) reportOf(w http.ResponseWriter, r *dashboard.Request) (*findings.Report, error) {
-	ctx, cancel := findings.Within(r.Context(), s.waitFor(r.Request), &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), s.waitFor(r.Request))
 	defer cancel()
 	report, err := s.opts.Findings(ctx, &r.Moment)
 	if errors.Is(err, shared.ErrWaited) {

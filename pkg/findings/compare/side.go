@@ -125,7 +125,7 @@ func (j *Job) lifeWithin(began, ended time.Time) (start, end time.Time) {
 // readFindings reads the findings of the session, with its outcome. If the side is a job, it keeps only the findings
 // about that job.
 func (s *Side) readFindings(ctx context.Context, r *moment.Moment, c Comparer) error {
-	ctx, cancel := findings.Within(ctx, c.Wait, r)
+	ctx, cancel := findings.Within(ctx, c.Wait)
 	defer cancel()
 	report, err := c.Findings.Read(ctx, r)
 	if err != nil {

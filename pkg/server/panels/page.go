@@ -378,7 +378,7 @@ func (p *Panels) addFindings(r *dash.Request, page *web.Panels) {
 	if p.Findings == nil {
 		return
 	}
-	ctx, cancel := findings.Within(r.Context(), findingsWait, &r.Moment)
+	ctx, cancel := findings.Within(r.Context(), findingsWait)
 	defer cancel()
 	report, err := p.Findings(ctx, &r.Moment)
 	if err != nil {
