@@ -65,10 +65,12 @@ func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	if end.IsZero() {
 		end = m.Session.LastStored()
 	}
-	// A start that is not recorded is only from the session's name, and less exact than the first event.
-	if first := time.Unix(0, m.Session.Start); m.Session.Start != 0 && (!m.Session.Life.Recorded ||
-		first.Before(begin)) {
+	switch first := time.Unix(0, m.Session.Start); {
+	case m.Session.Start == 0:
+	case begin.IsZero() || first.Before(begin):
 		begin = first
+	case !m.Session.Life.Recorded: // the name's time may be some hours from UTC: as in lifetime, it is moved by these
+		begin = begin.Add(first.Sub(begin).Truncate(time.Hour))
 	}
 	if last := time.Unix(0, m.Session.End); m.Session.End != 0 && last.After(end) {
 		end = last

@@ -91,7 +91,8 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 		return life
 	}
 	recorded := f.recordedStart()
-	life := Life{Start: StartOf(recorded, f.ref.Name, f.Marked, f.first), Recorded: !recorded.IsZero(), Ahead: f.ahead}
+	life := Life{Start: StartOf(f.recordedOrNamed(), f.ref.Name, f.Marked, f.first), Recorded: !recorded.IsZero(),
+		Ahead: f.ahead}
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
@@ -125,7 +126,7 @@ func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 	}
 	life.Start = f.recordedStart()
 	if life.Recorded = !life.Start.IsZero() && !life.Start.After(now); !life.Recorded {
-		life.Start = named
+		life.Start = f.namedStart()
 	}
 	if !f.EndStored() && f.until.Before(now) {
 		life.End = f.until
@@ -146,6 +147,31 @@ func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 		life.End = latest(life.End, f.named)
 	}
 	return life, true
+}
+
+// recordedOrNamed returns the earliest stored start or, without one, the start by the session's name; zero if neither
+// is known.
+func (f *Facts) recordedOrNamed() time.Time {
+	if start := f.recordedStart(); !start.IsZero() {
+		return start
+	}
+	return f.namedStart()
+}
+
+// namedStart returns the start that the session's name has, in the head's local time; zero if it has none. If that is
+// more than an hour from the first hour of which there are events, it is moved by whole hours to be within that one:
+// zones are mostly whole hours from UTC.
+func (f *Facts) namedStart() time.Time {
+	named, _ := layout.NamedStart(f.ref.Name)
+	off := f.hour.Sub(named)
+	if named.IsZero() || f.hour.IsZero() || off.Abs() < time.Hour || off.Abs() > maxZone {
+		return named
+	}
+	moved := named.Add(off.Truncate(time.Hour))
+	if moved.Before(f.hour) {
+		moved = moved.Add(time.Hour)
+	}
+	return moved
 }
 
 // recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.

@@ -293,6 +293,30 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// TestNamedStart: the time in a session's name, which is the head's local time, is moved by whole hours to the first hour
+// of which there are events, if it is far from it.
+func TestNamedStart(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for named, want := range map[string]time.Time{
+		"2026-11-20_12-34-56": hour.Add(34*time.Minute + 56*time.Second),
+		"2026-11-20_11-58-00": hour.Add(-2 * time.Minute),
+		"2026-11-20_04-34-56": hour.Add(34*time.Minute + 56*time.Second),                 // Los Angeles
+		"2026-11-20_20-34-56": hour.Add(34*time.Minute + 56*time.Second),                 // Shanghai
+		"2026-11-18_12-34-56": hour.Add(-48*time.Hour + 34*time.Minute + 56*time.Second), // no zone is so far away
+	} {
+		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_" + named + "_000000_7"}
+		f := NewFacts(root, ref, time.Time{})
+		for i := range 3 {
+			key := layout.ChunkKey(layout.NodeEventsKey(root, ref, head, hour.Add(time.Duration(2-i)*time.Hour)), 0,
+				layout.Plain)
+			f.Add(must.Get(layout.ParseObject(root, ref, key))(t), blob.Object{Key: key, ModTime: hour.Add(24 * time.Hour)})
+		}
+		if got := f.Life(hour.Add(25*time.Hour), Idle); !got.Start.Equal(want) || got.Recorded {
+			t.Errorf("%s: %s, recorded %t; want %s", named, got.Start, got.Recorded, want)
+		}
+	}
+}
+
 // TestManyObjects: what a hostile collector stores by the million takes no more than a bounded memory.
 func TestManyObjects(t *testing.T) {
 	f := NewFacts(root, ref, begin)
