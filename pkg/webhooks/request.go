@@ -51,7 +51,8 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// busyError is the error of a receiver that wants no request for some time: 429 or 503 with Retry-After.
+// busyError is the error of a receiver that wants fewer requests: 429, or 503 with Retry-After. wait is for how long it
+// wants none; 0 if it does not say.
 type busyError struct {
 	error
 	wait time.Duration
@@ -59,9 +60,6 @@ type busyError struct {
 
 // requestedWait is the time that an answer's Retry-After asks for, in seconds or until a date; 0 if it has none.
 func requestedWait(resp *http.Response) time.Duration {
-	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
-		return 0
-	}
 	value := resp.Header.Get("Retry-After")
 	if at, err := http.ParseTime(value); err == nil {
 		return time.Until(at)
@@ -114,7 +112,8 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	}
 	shown := hide.Text(string(answer)) // before it is cut, because the beginning of a secret would not be found
 	err = fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
-	if wait := requestedWait(resp); wait > 0 {
+	wait := requestedWait(resp)
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && wait > 0 {
 		return busyError{err, wait}
 	}
 	return err

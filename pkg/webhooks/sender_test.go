@@ -650,6 +650,50 @@ func TestBusyReceiver(t *testing.T) {
 	}
 }
 
+// TestAfterAPause: when a pause is over, one event is sent first, and the others when it was taken. An answer to what was
+// sent before the pause changes nothing.
+func TestAfterAPause(t *testing.T) {
+	answers := make(chan int, 10)
+	var asked atomic.Int32
+	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.WriteHeader(<-answers)
+	}))
+	defer receiver.Close()
+	s := replica(storetest.New(), configOf(receiver.URL), time.Minute, nil)
+	s.opts.Timing.MinWait, s.opts.Timing.MaxWait = time.Minute, time.Minute
+	to := s.targets[0]
+	send := func() error { return s.sendTo(t.Context(), to, &Event{ID: "a"}) }
+	early := make(chan error)
+	go func() { early <- send() }()
+	for asked.Load() < 1 {
+		time.Sleep(time.Millisecond)
+	}
+	to.mu.Lock()
+	to.errors, to.pausedAt = pauseAfter, time.Now()
+	to.mu.Unlock()
+	answers <- http.StatusOK
+	must.OK(t, <-early)
+	says.Equal(t, to.errors, pauseAfter, "errors after an earlier request was taken")
+	first := make(chan error)
+	go func() { first <- send() }()
+	for asked.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	for range 5 {
+		says.ErrorIs(t, send(), errPaused)
+	}
+	answers <- http.StatusTooManyRequests
+	says.Error(t, <-first, "it answered 429")
+	says.ErrorIs(t, send(), errPaused)
+	to.pausedUntil = time.Now()
+	answers <- http.StatusOK
+	answers <- http.StatusOK
+	must.OK(t, send())
+	must.OK(t, send())
+	says.Equal(t, asked.Load(), 4, "requests")
+}
+
 // TestNotYet: a session whose findings another server makes is looked at again, however often, and told as it is found
 // out.
 func TestNotYet(t *testing.T) {
