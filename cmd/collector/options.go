@@ -216,6 +216,11 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.gzipEvents, "event-compression-enabled", false, "the same as --event-compression=gzip")
 	settings.Bind(fs, map[string][]string{"event-compression-enabled": {"RAY_COLLECTOR_EVENT_COMPRESSION_ENABLED"}})
 	settings.Heading(fs, "Events and spool", "event-compression-enabled")
+	for flag, env := range collectorParts {
+		fs.Bool(flag, true, "KubeRay's switch of a part of its collector; this one has both, and refuses false")
+		settings.Bind(fs, map[string][]string{flag: {env}})
+		fs.Lookup(flag).Hidden = true
+	}
 	for flag, env := range map[string]string{
 		"log-batching":            "LOG_BATCHING",
 		"event-rotation-interval": "RAY_COLLECTOR_EVENT_ROTATION_INTERVAL",
@@ -226,6 +231,11 @@ func (o *options) addOldFlags(fs *pflag.FlagSet) {
 		settings.Bind(fs, map[string][]string{flag: {env}})
 		fs.Lookup(flag).Hidden = true
 	}
+}
+
+// collectorParts are the flags that switch off a part of KubeRay's collector, with their variables.
+var collectorParts = map[string]string{
+	"enable-event-collector": "ENABLE_EVENT_COLLECTOR", "enable-log-collector": "ENABLE_LOG_COLLECTOR",
 }
 
 // mistakes collects what is wrong with settings.
@@ -249,6 +259,10 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 		m.addIf(fs.Changed("event-compression") && o.eventCompression != "gzip",
 			"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression)
 		o.eventCompression = "gzip"
+	}
+	for flag := range collectorParts {
+		on, err := fs.GetBool(flag)
+		m.addIf(err == nil && !on, "--%s=false: this collector stores both events and logs; remove the flag", flag)
 	}
 	m.addIf((o.OwnerKind == "") != (o.OwnerName == ""), "--owner-kind and --owner-name: give both or neither")
 	m.addIf(len(o.Labels) > layout.MaxLabels, "--cluster-labels: %d labels, want %d at most", len(o.Labels),

@@ -46,7 +46,8 @@ func TestSettings(t *testing.T) {
 		"KubeRay's newer flags": {
 			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab",
 				"--owner-kind=RayJob", "--owner-name=nightly", "--cluster-labels=team=search,stage=prod",
-				"--event-data-dir=/spool", "--event-compression-enabled"},
+				"--event-data-dir=/spool", "--event-compression-enabled", "--enable-event-collector=true",
+				"--enable-log-collector=true"},
 			check: func(o *options) bool {
 				c := o.Options
 				return c.OwnerKind == "RayJob" && len(c.Labels) == 2 && c.Labels["stage"] == "prod" &&
@@ -92,6 +93,8 @@ func TestSettings(t *testing.T) {
 			err: "--max-chunk-bytes=1024: want 65536"},
 		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"),
 			err: "--max-chunk-bytes=1073741824: want"},
+		"no logs":     {args: append(name, "--enable-log-collector=false"), err: "--enable-log-collector=false: this"},
+		"no events":   {args: name, env: []string{"ENABLE_EVENT_COLLECTOR=false"}, err: "--enable-event-collector=false"},
 		"no cluster":  {err: "--ray-cluster-name is not set"},
 		"bad cluster": {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
 		"a Kubernetes cluster": {

@@ -43,10 +43,15 @@ func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 			"server's version; any: it does not matter")
 	settings.Heading(fs, "Running clusters", "enable-live-clusters", "live-collector-version")
 	settings.Heading(fs, "Server", "shutdown-delay")
-	for _, name := range []string{"use-auth-token-mode", "session-process-timeout"} {
+	for _, name := range []string{
+		"use-auth-token-mode", "session-process-timeout", "session-cache-size", "session-cache-ttl", "kube-api-qps",
+		"kube-api-burst",
+	} {
 		fs.String(name, "", "no effect; accepted for manifests of KubeRay's history server")
 		fs.Lookup(name).Hidden = true
-		fs.Lookup(name).NoOptDefVal = "true"
+		if name == "use-auth-token-mode" {
+			fs.Lookup(name).NoOptDefVal = "true"
+		}
 	}
 }
 
