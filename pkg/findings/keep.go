@@ -54,8 +54,10 @@ type Head struct {
 	// Of is the state of the session that the report describes, see moment.StateOf.
 	Of string `json:"of"`
 	// Stored is when the newest object of that state was stored.
-	Stored  time.Time `json:"stored"`
-	Outcome string    `json:"outcome"`
+	Stored time.Time `json:"stored"`
+	// Objects is how many objects the session had then; 0: not known.
+	Objects int    `json:"objects,omitempty"`
+	Outcome string `json:"outcome"`
 	// Cause is the title of the first error in one line; "" if there is no error.
 	Cause string `json:"cause"`
 	Bytes int64  `json:"bytes"` // size of the report
@@ -83,7 +85,7 @@ func Encode(s *session.Session, r *Report, used *packs.Used) ([]byte, error) {
 	}
 	h := Head{
 		Version: KeptVersion, Session: s.Ref.String(), Of: moment.StateOf(s), Stored: s.LastStored(),
-		Outcome: r.Outcome, Cause: r.Cause(),
+		Objects: s.ObjectCount(), Outcome: r.Outcome, Cause: r.Cause(),
 		Bytes: int64(len(report)), Used: used,
 	}
 	return h.encode(report)
@@ -112,7 +114,7 @@ func Carry(kept []byte, from, to *session.Session) ([]byte, error) {
 	if !h.isCurrent(from) {
 		return nil, fmt.Errorf("how %s ended: %w", from.Ref, errNotKept)
 	}
-	h.Of, h.Stored = moment.StateOf(to), to.LastStored()
+	h.Of, h.Stored, h.Objects = moment.StateOf(to), to.LastStored(), to.ObjectCount()
 	return h.encode(report)
 }
 
@@ -212,9 +214,11 @@ func (h Head) Covers(lastWrite time.Time) bool { return !lastWrite.After(h.Store
 // TriedBy is the newest KeptVersion that computed the findings, or tried to and gave up.
 func (h Head) TriedBy() int { return max(h.Version, h.GivenUp) }
 
-// isCurrent reports whether the report is about the session as it is now.
+// isCurrent reports whether the report is about the session as it is now. It may also be about the session before some
+// of its objects were removed, such as old logs: then it knows more than what is left does.
 func (h Head) isCurrent(s *session.Session) bool {
-	return h.Of == moment.StateOf(s) && h.Covers(s.LastStored())
+	wasRemoved := s.Listed() && s.ObjectCount() < h.Objects
+	return h.Covers(s.LastStored()) && (wasRemoved || h.Of == moment.StateOf(s))
 }
 
 // UpToDate reports whether the kept findings describe the session as it is now, by today's rules or later ones. If this

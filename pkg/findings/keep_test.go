@@ -70,6 +70,24 @@ func asJSON(t testing.TB, r *findings.Report) string {
 	return string(text)
 }
 
+// TestKeptAfterRemoval: kept findings stay in use when logs are removed later, which would let less be found out.
+func TestKeptAfterRemoval(t *testing.T) {
+	dir, ref := cluster(t, "jobs-2.60")
+	computed := asJSON(t, report(t, load(t, dir, ref, nil)))
+	writeIndex(t, dir, ref, false)
+	must.OK(t, os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, ref)), "logs")))
+	s := load(t, dir, ref, nil)
+	if got := asJSON(t, reportKept(t, dir, s, false)); got != computed {
+		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
+	}
+	if asJSON(t, report(t, s)) == computed {
+		t.Error("the logs tell nothing: the test shows nothing")
+	}
+	if current, err := findings.UpToDate(must.Get(os.Open(keptFile(dir, ref)))(t), s); !current || err != nil {
+		t.Errorf("they would be replaced: %v", err)
+	}
+}
+
 // TestKept: the findings that are kept with an index are the same as the computed ones. They are used while nothing
 // else is stored and the session does not run. Kept findings that are incomplete, or about something else, are not
 // used.

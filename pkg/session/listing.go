@@ -181,4 +181,5 @@ func (s *Session) shareLogs() {
 func (s *Session) setListing(found *listing) {
 	s.Logs, s.Snapshots, s.Foreign = found.logs, found.snapshots, found.foreign
 	s.Life, s.EndStored, s.stored = found.life, found.endStored, found.version.last
+	s.objectCount = found.version.objects
 }

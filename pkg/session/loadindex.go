@@ -181,6 +181,9 @@ func (s *Session) StateAt(now time.Time) (runs bool, ended time.Time) {
 	return lifetime.State(s.Life.End, s.stored, objects, now, lifetime.Idle)
 }
 
+// ObjectCount is how many objects of the session were listed, without those of its index.
+func (s *Session) ObjectCount() int { return s.objectCount }
+
 // Verify lists the sources of the session's index, if Load did not. If they have changed, as they do when a store is
 // copied, the session becomes Broken and its index is rejected. Whoever uses the session meanwhile goes on with what
 // the index says.

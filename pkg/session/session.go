@@ -48,9 +48,10 @@ type Session struct {
 	// fingerprint identifies the sources that the tables were made of.
 	fingerprint string
 	// how far each stream was read, by its key; nil if the tables of an index were taken unchanged
-	read       map[string]progressOf
-	checkpoint *checkpoint // likewise
-	stored     time.Time   // see LastStored
+	read        map[string]progressOf
+	checkpoint  *checkpoint // likewise
+	stored      time.Time   // see LastStored
+	objectCount int         // see ObjectCount
 }
 
 // boundTimes corrects Start and End where clocks of nodes were wrong by more than a day. An End more than a day after
