@@ -265,7 +265,7 @@ func lineStart(b []byte, i int, first bool) int {
 	if first {
 		return 0
 	}
-	i = cmp.Or(i, 1)
+	i = cmp.Or(i, 1) // whether one starts at 0, only the byte before b would show
 	if n := bytes.IndexByte(b[min(i-1, len(b)):], '\n'); n >= 0 {
 		return i + n
 	}

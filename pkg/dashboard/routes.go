@@ -16,8 +16,8 @@ type route struct {
 	handle handler
 }
 
-// routes are the paths of Ray's dashboard that are answered, for GET and HEAD, with their handlers. Large answers are
-// weighed: memory is reserved for them first.
+// routes are the paths of Ray's dashboard that are answered, for GET and HEAD, with their handlers. For large
+// answers memory is reserved first, see withMemory.
 func (d *Dashboard) routes() []route {
 	m := &d.opts.Services
 	return []route{
@@ -25,8 +25,8 @@ func (d *Dashboard) routes() []route {
 		{"/nodes/{node_id}", withMemory(oneNode, nodesAndWorkers, "/nodes")},
 		{"/logical/actors", withMemory(allActors, actorCount, "/logical/actors")},
 		{"/logical/actors/{actor_id}", withMemory(oneActor, actorCount, "/logical/actors")},
-		{"/events", weighedEvents(clusterEvents, "/events")},
-		{"/api/v0/platform_events", withMemory(platformEvents, platformWeight, "/api/v0/platform_events")},
+		{"/events", withEventMemory(clusterEvents, "/events")},
+		{"/api/v0/platform_events", withMemory(platformEvents, platformRowCount, "/api/v0/platform_events")},
 
 		{"/api/jobs/", withMemory(answerJobs, jobCount, "/api/jobs")},
 		{"/api/jobs/{job_or_submission_id}", withMemory(answerJobs, jobCount, "/api/jobs")},
@@ -39,7 +39,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/v0/actors/summarize", withMemory(rowsOf(actorRows).summaryHandler(countActors), actorCount,
 			"/logical/actors",
 			"/api/v0/actors")},
-		{"/api/v0/cluster_events", weighedEvents(rowsOf(eventRows).listHandler)},
+		{"/api/v0/cluster_events", withEventMemory(rowsOf(eventRows).listHandler)},
 		{"/api/v0/jobs", withMemory(rowsOf(jobRows).listHandler, jobCount, "/api/jobs", "/api/v0/jobs")},
 		{"/api/v0/nodes", withMemory(rowsOf(nodeRows).listHandler, nodeCount, "/nodes", "/api/v0/nodes")},
 		{"/api/v0/objects", withMemory(rowsOf(objectRows).listHandler, noRows, "/api/v0/objects")},
@@ -167,8 +167,8 @@ func withMemory(h handler, rows func(*session.Session) int, saved ...string) han
 	}
 }
 
-// weighedEvents is weighed for answers that copy each cluster event.
-func weighedEvents(h handler, saved ...string) handler {
+// withEventMemory is withMemory for answers that copy each cluster event.
+func withEventMemory(h handler, saved ...string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		events, err := r.ClusterEvents(r.Context())
 		if err != nil {
@@ -184,8 +184,9 @@ func nodeCount(s *session.Session) int       { return len(s.Nodes) }
 func jobCount(s *session.Session) int        { return len(s.Jobs) + len(s.Submissions) }
 func nodesAndWorkers(s *session.Session) int { return len(s.Nodes) + len(s.Workers) }
 
-// platformWeight counts each event's message twice: the answer has it twice.
-func platformWeight(s *session.Session) int {
+// platformRowCount returns as how many rows the events of the platform count: the answer has each message twice, and a
+// message may be much longer than a row.
+func platformRowCount(s *session.Session) int {
 	var bytes int64
 	for i := range s.PlatformEvents {
 		bytes += rowBytes + 2*entities.MemoryBytes(&s.PlatformEvents[i])

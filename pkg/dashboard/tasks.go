@@ -46,7 +46,7 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 		rows: rows, partialFailure: ""}), failed)
 }
 
-// refusedFilter says what of a filter is wrong, if that is the error.
+// refusedFilter returns err or, if it is about a request's filter, Ray's refusal of the filter.
 func refusedFilter(err error) error {
 	var unknown *tasktable.UnknownColumnError
 	var filter *tasktable.FilterError

@@ -90,7 +90,7 @@ func (s *turnWriter) takeTurn(wait time.Duration) error {
 	working, done, err := takeTurn(s.request, s.slots, wait)
 	if err == nil {
 		s.working, s.done = working, done
-		context.AfterFunc(working, done)
+		context.AfterFunc(working, done) // others wait, whether the client reads or not
 	}
 	return err
 }

@@ -145,8 +145,8 @@ func (t *table[E, T, P]) merge(bytes *int64, u *Update, row E) *entity[E] {
 	return e
 }
 
-// set returns the rows in order, and which definition each has. Before that it sorts the transitions that add has left
-// unsorted.
+// set returns the rows in order, and which definition each has. Before that it sorts the transitions that
+// addTransitions has left unsorted.
 func (t table[E, T, P]) set(bytes *int64) (all []E, which []defined) {
 	all, which = make([]E, len(t)), make([]defined, len(t))
 	for i, key := range slices.Sorted(maps.Keys(t)) {

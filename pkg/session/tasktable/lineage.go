@@ -196,7 +196,7 @@ func (b *lineageBuilder) intern(name string) int32 {
 		i = int32(len(b.names))
 		b.numbers[name] = i
 		b.names = append(b.names, name)
-		b.groups = append(b.groups, -1)
+		b.groups = append(b.groups, -1) // none yet
 	}
 	return i
 }

@@ -218,7 +218,8 @@ func (r Row) abandonedMessage(died *Death) []byte {
 		r.t.strings.Get(r.p.worker[r.i]), exitNumber(died.Exit), died.Detail)
 }
 
-// exitNumber is the number of a ray.rpc.WorkerExitType, which Ray's sentence shows in place of the name.
+// exitNumber is the number of a ray.rpc.WorkerExitType, which Ray's sentence shows in place of the name. A type that is
+// not known keeps its name.
 func exitNumber(name string) string {
 	i := slices.Index([]string{"SYSTEM_ERROR", "INTENDED_SYSTEM_EXIT", "USER_ERROR", "INTENDED_USER_EXIT",
 		"NODE_OUT_OF_MEMORY"}, name)

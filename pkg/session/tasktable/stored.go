@@ -136,7 +136,7 @@ type PausedAttempt struct {
 	Time int64 // Unix nanoseconds
 }
 
-// PausedAttempts returns those of all rows.
+// PausedAttempts returns the attempts of which events say whether a debugger paused them.
 func (t *Table) PausedAttempts() (all []PausedAttempt) {
 	for _, paused := range t.paused {
 		for key, latest := range paused {
