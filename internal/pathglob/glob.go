@@ -161,13 +161,13 @@ func (p pattern) matches(name string) bool {
 // follows.
 func matchItems(items, elements int, star func(item int) bool, matches func(item, element int) bool, open bool) bool {
 	i, n := 0, 0
-	again, from := -1, 0 // the last star met, and the element it is tried up to
+	lastStar, starEnd := -1, 0 // the last star met, and the element before which its match is tried to end
 	for {
 		switch {
 		case i == items && (n == elements || open):
 			return true
 		case i < items && star(i):
-			again, from = i, n
+			lastStar, starEnd = i, n
 			i++
 			continue
 		case i < items && n < elements && matches(i, n):
@@ -175,10 +175,10 @@ func matchItems(items, elements int, star func(item int) bool, matches func(item
 			n++
 			continue
 		}
-		if again < 0 || from >= elements {
+		if lastStar < 0 || starEnd >= elements {
 			return false
 		}
-		from++
-		i, n = again+1, from
+		starEnd++ // the star takes one more
+		i, n = lastStar+1, starEnd
 	}
 }

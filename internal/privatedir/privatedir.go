@@ -82,7 +82,7 @@ func checkContents(path string) error {
 		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+			return nil // it was removed meanwhile
 		}
 		if err != nil {
 			return err

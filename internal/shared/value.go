@@ -79,7 +79,8 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 		return c.value, c.err
 	case <-ctx.Done():
 		cause := context.Cause(ctx)
-		v.endWait(c, errors.Is(cause, ErrWaited))
+		comesBack := errors.Is(cause, ErrWaited)
+		v.endWait(c, comesBack)
 		var none T
 		return none, cause
 	}

@@ -143,7 +143,7 @@ func (f *File) ColumnIndex(name string) int {
 }
 
 // readColumn reads one column of the schema, a SchemaElement of parquet.thrift of which c is at the beginning. Nested
-// columns are refused.
+// columns, and what is missing, make c bad, which Parse looks at in the end.
 func (f *File) readColumn(c *thriftReader, kind byte) {
 	column := Column{kind: -1}
 	c.readStruct(kind, func(id int16, kind byte) {
@@ -165,7 +165,8 @@ func (f *File) readColumn(c *thriftReader, kind byte) {
 	f.Columns = append(f.Columns, column)
 }
 
-// readGroup reads a row group, a RowGroup of parquet.thrift. Its columns must lie before the offset end.
+// readGroup reads a row group, a RowGroup of parquet.thrift. Its columns must lie before the offset end. What is
+// missing or wrong makes c bad.
 func (f *File) readGroup(c *thriftReader, kind byte, end int64) {
 	g := Group{}
 	rows := int64(-1)
@@ -202,7 +203,8 @@ func (g *Group) readChunk(c *thriftReader, kind byte, end int64) {
 	}
 }
 
-// chunkMetadata reads a ColumnMetaData of parquet.thrift, and checks that the column's bytes lie before the offset end.
+// chunkMetadata reads a ColumnMetaData of parquet.thrift. A field that is missing, and a column whose bytes do not lie
+// before the offset end, make c bad.
 func (g *Group) chunkMetadata(c *thriftReader, kind byte, end int64) {
 	chunk := Chunk{From: -1, Plain: -1, values: -1, codec: -1}
 	compressed := int64(-1)

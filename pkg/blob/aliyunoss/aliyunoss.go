@@ -129,13 +129,14 @@ func (c *Config) endpoint() (endpoint, region string, err error) {
 		return "", "", fmt.Errorf("--oss-endpoint=%q: want a URL such as https://oss-cn-hangzhou.aliyuncs.com",
 			c.Endpoint)
 	}
-	given, found := strings.CutSuffix(u.Hostname(), ".aliyuncs.com")
-	internal := strings.HasSuffix(given, "-internal")
-	if c.Internal && !internal {
+	host, ofAlibaba := strings.CutSuffix(u.Hostname(), ".aliyuncs.com")
+	host, isInternal := strings.CutSuffix(host, "-internal")
+	if c.Internal && !isInternal {
 		return "", "", fmt.Errorf("--oss-internal contradicts --oss-endpoint=%q", c.Endpoint)
 	}
-	named, ok := strings.CutPrefix(strings.TrimSuffix(given, "-internal"), "oss-")
-	if found && ok && named != "accelerate" && named != "accelerate-overseas" { // these are endpoints of many regions
+	named, ok := strings.CutPrefix(host, "oss-")
+	// The endpoints "accelerate" are of many regions.
+	if ofAlibaba && ok && named != "accelerate" && named != "accelerate-overseas" {
 		if region != "" && region != named {
 			return "", "", fmt.Errorf("--oss-region=%q contradicts --oss-endpoint=%q", region, c.Endpoint)
 		}

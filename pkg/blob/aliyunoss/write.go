@@ -88,7 +88,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		func(ctx context.Context) error {
 			err := s.bucket.AbortMultipartUpload(m.upload, oss.WithContext(ctx))
 			if codeOf(err) == "NoSuchUpload" {
-				return nil
+				return nil // it has ended already
 			}
 			return err
 		})

@@ -231,8 +231,9 @@ func (s *Store) writeAndPublish(ctx context.Context, key string, body io.ReadSee
 		if err != nil && s.isNameOf(name, info) {
 			err = nil // NFS sends a request again whose answer is lost, and then the file is in its own way
 		}
-		// Between making the folder and using it, a Delete may have removed it as empty.
-		if !errors.Is(err, os.ErrNotExist) || attempt == 100 {
+		// Between making the folder and using it, a Delete may have removed it as empty. That does not happen for ever.
+		const maxAttempts = 100
+		if !errors.Is(err, os.ErrNotExist) || attempt == maxAttempts {
 			break
 		}
 	}

@@ -15,8 +15,10 @@ const marker = ".~"
 const maxFolders = 128
 
 // FileName returns the path of the file, below the store's folder, that holds the object with this key. Slashes in a
-// key become folders. The error says that the key cannot be stored. The segments "." and ".." are refused: object
-// stores take them, but no layout has them, and half the tools that copy between the two resolve them.
+// key become folders. A segment that is empty, or begins with the marker, gets the marker in front: so it can be a
+// file's name, and Key can tell what it was. The error says that the key cannot be stored. The segments "." and ".."
+// are refused: object stores take them, but no layout has them, and half the tools that copy between the two resolve
+// them.
 func FileName(key string) (string, error) {
 	if key == "" {
 		return "", fmt.Errorf("empty key")

@@ -142,7 +142,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 			return
 		}
 		for o, err := range s.store.List(ctx, prefix, opts) {
-			if n++; err == nil && n%pageObjects == 1 && n > 1 { // of the next page
+			if n++; err == nil && n%pageObjects == 1 && n > 1 { // the first of the next page
 				err = awaitTurn(ctx)
 			}
 			if failed = err; !yield(o, err) || err != nil {

@@ -99,7 +99,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 	if output.Name == nil && output.IsTruncated == nil { // the SDK takes any XML for an empty listing, and no text, too
 		return nil, "", errNotS3
 	}
-	s.bucketSeen.Store(true)
+	s.bucketSeen.Store(true) // put need not look for it
 	// Some servers ignore the wish for an encoding.
 	decode := func(name *string) (string, error) { return aws.ToString(name), nil }
 	if output.EncodingType == types.EncodingTypeUrl {

@@ -149,7 +149,7 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 			_, err := s.client.AbortMultipartUpload(ctx,
 				&awss3.AbortMultipartUploadInput{Bucket: &s.bucket, Key: &key, UploadId: m.id})
 			if statusOf(err) == http.StatusNotFound {
-				return nil
+				return nil // it has ended already
 			}
 			return err
 		})
@@ -189,7 +189,7 @@ func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	explained := m.store.mapError(err, "s3:PutObject")
 	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound ||
 		errors.Is(explained, os.ErrExist)) {
-		// An attempt whose answer was lost may have completed it.
+		// An attempt whose answer was lost may have completed it. The ETag is then the sum of the parts' sums.
 		etag := fmt.Sprintf("%x-%d", md5.Sum(m.sums), len(m.parts))
 		if o, err := m.store.findKey(ctx, m.key); err == nil && o.Size == m.size && o.ETag == etag {
 			return nil

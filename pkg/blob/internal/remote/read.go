@@ -59,7 +59,7 @@ func OpenError(status int, err, mapped error) error {
 // NewReader reads a range of an object: length bytes from offset on, all of the rest if length is negative. open
 // requests a range. A download that breaks, stalls or ends early is continued by a further request. The error is that
 // of the first request. HTTP has no empty range: for one, stat tells whether the object exists, and the error is that
-// of stat.
+// of stat. A negative offset counts as 0.
 func NewReader(ctx context.Context, open Open, stat func() error, offset, length int64) (io.ReadCloser, error) {
 	if length == 0 {
 		if err := stat(); err != nil {
@@ -136,7 +136,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF
 		}
-		if err := r.pauseAfter(err); err != nil {
+		if err := r.pauseAfter(err); err != nil { // it has counted one more failure
 			return 0, err
 		}
 	}
