@@ -92,7 +92,8 @@ func (s *sessions) refOf(name string) layout.Session {
 const markAgain = 24 * time.Hour
 
 // storeMarker stores the session's marker, by which servers know that the session exists, and stores it again after
-// markAgain. Only the first time counts: if the marker was stored before, an error is not returned.
+// markAgain. Only the first time counts: if the marker was stored before, an error is not returned. It also sees to it
+// that the time-ordered marker is stored, by which servers find new sessions.
 func (s *sessions) storeMarker(ctx context.Context, name string) error {
 	s.mu.Lock()
 	stored, done := s.marked[name]

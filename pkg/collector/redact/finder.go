@@ -105,7 +105,8 @@ func (f *finder) nextLiteral(b []byte, from int) (at int) {
 	return at
 }
 
-// rulesIn returns the set of rules that have a literal in b.
+// rulesIn returns the set of rules that have a literal in b. A literal is looked for where b has one of its marked
+// pairs: w.offset is the pair's place in the literal.
 func (f *finder) rulesIn(b []byte) (rules uint64) {
 	if f == nil {
 		return 0

@@ -39,7 +39,7 @@ func (r *Redactor) redactLines(b []byte, nested int, without uint64) (matches in
 		}
 		line := b[start:end]
 		switch rules := (r.always | r.finder.rulesIn(line)) &^ without; {
-		case start == object && nested < maxNested && (rules != 0 || hasEscapes(line)):
+		case start == object && nested < maxNested && (rules != 0 || hasEscapes(line)): // the line is an object
 			w := walker{r: r, nested: nested + 1}
 			matches += w.textAndJSON(line)
 		case rules != 0:

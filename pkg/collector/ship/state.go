@@ -91,7 +91,8 @@ func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 	if l.bytes > 0 {
 		return l.bytes
 	}
-	// A limit that another stream has found recently holds for this one too: they share the way to the store.
+	// A limit that another stream has found recently holds also for this one, if it never had one of its own: they
+	// share the way to the store.
 	if p := s.passedLimit.Load(); p != nil && l.since.IsZero() && now.Sub(p.since) < limitAge &&
 		p.bytes < s.opts.MaxChunk {
 		l.bytes, l.since = p.bytes, p.since

@@ -272,8 +272,8 @@ func (h *header) readGroup(b []byte, closing byte) int {
 	return end + 1
 }
 
-// groupLevel is the level that a group in brackets has as its only, last or first part: "error    ", "E", "core:error",
-// "W socket.cpp:1", "NeMo W 2026-…"; Unknown if it has none.
+// groupLevel is the level that a group in brackets, which is not empty, has as its only part, as the last behind a
+// colon, or as a letter before a space: "error", "E", "core:error", "W socket.cpp:1"; Unknown if it has none.
 func groupLevel(inner []byte) Level {
 	if len(inner) == 1 {
 		return letterLevel(inner[0])
