@@ -135,7 +135,7 @@ func (s *sessions) markRecent(ctx context.Context, name string) {
 		s.mu.Lock()
 		s.recent[name] = time.Time{} // it is stored
 		s.mu.Unlock()
-	} else if !before {
+	} else if !before { // the first time
 		s.opts.Log.WithError(err).WithField("session", name).Warn(
 			"cannot store the time-ordered marker of a session; until it is stored, servers list the session minutes " +
 				"or hours later")

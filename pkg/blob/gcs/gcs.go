@@ -68,7 +68,8 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// Open prepares a store and sends no request: if the server cannot be reached, the first operation fails.
+// Open prepares a store and sends it no request: if the server cannot be reached, the first operation fails. The
+// metadata server of the machine may be asked for credentials.
 func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error) {
 	var options []option.ClientOption
 	base := remote.Transport(c.Stall)

@@ -78,7 +78,7 @@ func (s *stream) handle(e streamEvent) {
 		s.state = unlisted
 	case e == streamOpened:
 		s.state = inFlight
-	default:
+	default: // streamStored: no chunk is in flight now
 		s.state = listed
 	}
 }

@@ -290,7 +290,7 @@ func byGeneration(a, b seenFile) int {
 	bBase, bNumber, bRotated := splitRotated(b.path)
 	switch {
 	case aRotated && bRotated && aBase == bBase:
-		return bNumber - aNumber
+		return bNumber - aNumber // the higher, the older
 	case aRotated && !bRotated:
 		return -1
 	case bRotated && !aRotated:

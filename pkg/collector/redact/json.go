@@ -27,7 +27,7 @@ func (r *Redactor) JSON(b []byte) {
 	w := walker{r: r}
 	const last = true
 	if _, err := w.redactTokens(b, last); err != nil { // it is no JSON
-		w.matches += r.redactLines(b, maxNested, noRules)
+		w.matches += r.redactLines(b, maxNested, noRules) // maxNested: none of its lines is taken for JSON
 	}
 	r.countMatches(w.matches)
 }

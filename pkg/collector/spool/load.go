@@ -153,7 +153,7 @@ func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	aside := path + ".tail"
+	aside := path + ".tail" // one may be left of an earlier try
 	if err := s.disk.remove(aside); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
