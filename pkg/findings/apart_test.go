@@ -179,16 +179,79 @@ func TestCouldNotRunAbroad(t *testing.T) {
 func TestLoggedByWorkers(t *testing.T) {
 	const frames = "Traceback (most recent call last):\n  File \"/app/pack.py\", line 8, in pack\n    z.write(f)\n"
 	for name, log := range map[string]string{
-		"JSON":    `{"asctime": "2026-11-22 10:15:44,001", "levelname": "ERROR", "message": "part 3", "exc_info": ` + fmt.Sprintf("%q", frames+"zipfile.LargeZipFile: no ZIP64") + "}\n",
-		"logging": "2026-11-22 10:15:44,001 ERROR pack: part 3\n" + frames + "zipfile.LargeZipFile: no ZIP64\n",
-		"printed": frames + "zipfile.LargeZipFile: no ZIP64\npart 4 packed\n",
+		"JSON":    `{"asctime": "2026-11-22 10:15:44,001", "levelname": "ERROR", "message": "part 3", "exc_info": ` + fmt.Sprintf("%q", frames+"OSError: torn page") + "}\n",
+		"logging": "2026-11-22 10:15:44,001 ERROR pack: part 3\n" + frames + "OSError: torn page\n",
+		"printed": frames + "OSError: torn page\npart 4 packed\n",
 	} {
 		dir := submissionWithLog(t, 1, trace("RuntimeError: 1 of 4 parts is missing"), driverOf(5, "raysubmit_bad"))
 		storeLog(t, dir, fmt.Sprintf("worker-%056x-00000005-3.err", 3), log)
 		_, chain := badJob(t, dir)
-		const want = "1 of 4 parts is missing; before that a worker printed: LargeZipFile: no ZIP64"
+		const want = "1 of 4 parts is missing; before that a worker printed: OSError: torn page"
 		if got := chain[len(chain)-1].Title; !strings.HasSuffix(got, want) {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestLinesOfWorkers: also a plain line of a worker is told whose lines Ray did not copy into its driver's log, if it says
+// that something was left out or names what the driver lacked, and why it could not begin.
+func TestLinesOfWorkers(t *testing.T) {
+	for printed, c := range map[string]struct {
+		raised string
+		told   bool
+	}{
+		"part 2 ok\nchecksum of part 4 is wrong, left out\n": {"RuntimeError: 2 of 3 parts are verified", true},
+		"part 2 ok\nonly 9 rows in part 4\n":                 {"KeyError: 'margin'", true},
+		"bind: Address already in use\n":                     {"TimeoutError: the ranks are not ready", true},
+		"part 2 ok\npart 4 ok\n":                             {"RuntimeError: 2 of 3 parts are verified", false},
+		"only 9 rows in part 4\n":                            {"ValueError: shapes (3,) and (4,) differ", false},
+	} {
+		dir := submissionWithLog(t, 1, trace(c.raised), driverOf(5, "raysubmit_bad"))
+		storeLog(t, dir, fmt.Sprintf("worker-%056x-00000005-3.out", 3), ":job_id:00000005\n"+printed)
+		lines := strings.Split(strings.TrimSpace(printed), "\n")
+		_, chain := badJob(t, dir)
+		if got := chain[len(chain)-1].Title; strings.HasSuffix(got, "; before that a worker printed: "+lines[len(lines)-1]) != c.told {
+			t.Errorf("%s: %s", printed, got)
+		}
+	}
+}
+
+// TestStillLacks: the calls that ran are what a driver waited for if there are as many as its words say it lacks.
+func TestStillLacks(t *testing.T) {
+	for said, told := range map[string]bool{
+		"1 of 8 simulations is not done after 560 s": true, "1 of 8 simulations is missing": true, "1/8 parts left": true,
+		"7 of 8 simulations were done": true, "2 of 8 simulations are not done": false, "1 of 8 simulations was done": false,
+	} {
+		events := append(submittedBy(driver(1), failedTask(1, "simulate", "", ""), "10:06:20", "10:06:20", "RUNNING"), driverOf(1, "raysubmit_bad"))
+		_, chain := badJob(t, submissionWithLog(t, 1, trace("TimeoutError: "+said), events...))
+		if got := chain[len(chain)-1].Title; strings.HasPrefix(got, "simulate did not finish") != told {
+			t.Errorf("%s: %s", said, got)
+		}
+	}
+}
+
+// TestNodeRepaired: a node that was lost is not the cause of an end if all that failed with it was run again.
+func TestNodeRepaired(t *testing.T) {
+	prep := submittedBy(driver(1), failedTask(1, "prep", "NODE_DIED", "Task failed due to the node (where this task was running)  was dead or unavailable.\n\nThe node IP: 10.0.0.2, node ID: "+
+		strings.Repeat("02", 28)), "10:08:01", "10:08:30", "FAILED")
+	again := submittedBy(driver(1), failedTask(1, "prep", "", ""), "10:08:31", "10:15:50", "FINISHED")
+	for i := range again {
+		again[i] = strings.Replace(strings.Replace(again[i], `"taskAttempt": 0`, `"taskAttempt": 1`, 1), `"eventId": "`, `"eventId": "Mg`, 1)
+	}
+	const own = "Job raysubmit_bad failed: its driver raised "
+	for raised, c := range map[string]struct {
+		events []string
+		begins string
+	}{
+		"RuntimeError: the export has 11 of 12 parts":   {slices.Concat(prep, again), own},
+		"RuntimeError: 1 of 12 parts is lost":           {slices.Concat(prep, again), own},
+		"ExportError: the export failed for 1 shop":     {slices.Concat(prep, again), own},
+		"RuntimeError: the export has 10 of 12 parts":   {prep, "Node 10.0.0.2 died"},
+		"RuntimeError: 2 of 12 parts are lost at night": {prep, "Node 10.0.0.2 died"},
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), slices.Concat(c.events, nodeLostAt("10:08:30"), []string{driverOf(1, "raysubmit_bad")})...))
+		if got := chain[len(chain)-1].Title; !strings.HasPrefix(got, c.begins) {
+			t.Errorf("%s: %s", raised, got)
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
 	// a finding about a run of a library without an exception only repeats what the run's tasks raised
 	repeats := (failure.Kind == Data || failure.Kind == Train) && failure.raised.Type == ""
-	if !failure.unrepaired() || failure.Kind == Pod || repeats {
+	if !b.isUnrepaired(failure) || failure.Kind == Pod || repeats {
 		return false
 	}
 	onlyJob := len(b.jobs) == 1
@@ -333,6 +333,21 @@ func (b *builder) succeededNext(f *finding) bool {
 	return len(later) > 0 && slices.MinFunc(later, func(x, y attempt) int {
 		return cmp.Compare(x.row.FirstStateAt(), y.row.FirstStateAt())
 	}).finished()
+}
+
+// isUnrepaired reports whether a finding is about a failure that nothing repaired. The loss of a node is repaired if
+// something failed because of it, and a retry of all of that succeeded.
+func (b *builder) isUnrepaired(failure *finding) bool {
+	retried := false
+	for _, f := range b.findings {
+		if failure.Kind == NodeDied && slices.Contains(f.because, failure) && f.ended == nil {
+			if f.unrecovered > 0 {
+				return failure.unrepaired()
+			}
+			retried = true
+		}
+	}
+	return !retried && failure.unrepaired()
 }
 
 // triedAfter returns the attempts of the functions that had failed that the same job submitted after the last failure;

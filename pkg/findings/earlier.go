@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -147,33 +148,17 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		until = root.last + atTheEnd
 	}
 	switch {
-	case !ofJob || f.first >= until || !f.unrepaired():
+	case !ofJob || f.first >= until || !b.isUnrepaired(f):
 		return false
 	case f == root || end.dependsOn(f) || f.dependsOn(root) || f.raised.Same(root.raised):
 		return false // it is told already
 	case f.isHung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
 		return false // it did not come to an end, or only repeats what its tasks raised
-	case f.Kind == NodeDied && b.allRepaired(f):
-		return false
 	case root == end && root.last-f.last > longBroken && b.driverWentOnAfter(f, end.job):
 		// what Python or a library raised of a value, in no words of the program, does not go back far
 		return inOwnWords(end.raised) || end.isSymptom()
 	}
 	return true
-}
-
-// allRepaired reports whether something failed because of a finding, and a retry of all of it succeeded.
-func (b *builder) allRepaired(cause *finding) bool {
-	repaired := false
-	for _, f := range b.findings {
-		if slices.Contains(f.because, cause) {
-			if f.unrecovered > 0 {
-				return false
-			}
-			repaired = true
-		}
-	}
-	return repaired
 }
 
 // deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were
@@ -317,18 +302,26 @@ func (b *builder) printedInJob(end, root *finding) string {
 		return output.Plain(line) && (lacks || hasNothing || wordless(root.raised))
 	}
 	printsForRay := func(class string) bool { return b.printsForRay(class, j.id) }
-	who, said, nth := output.SaidByWorkers(log.text, root.Title, printsForRay,
-		saysWhyNotBegun, saysThatItWaits, namesTheSame, saysWhatIsLeftOut)
+	who, said := "", ""
+	isSure := false // an error, a warning of one, or a line for which one of the first two returns true
+	for text := range b.linesOfWorkers(j, log) {
+		whoElse, also, nth := output.SaidByWorkers(text, root.Title, printsForRay,
+			saysWhyNotBegun, saysThatItWaits, namesTheSame, saysWhatIsLeftOut)
+		isSure = also != "" && nth <= 1
+		if isSure || said == "" {
+			who, said = whoElse, also
+		}
+		if isSure {
+			break
+		}
+	}
 	byWorker := encloseIfAny(who+" printed: ", said, "")
 	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
-	isSure := nth <= 1 // an error, a warning of one, or a line for which one of the first two returns true
 	switch {
 	case byWorker != "" && isSure:
 		return byWorker
 	case hasNothing && byRay != "":
 		return byRay
-	case output.OwnLines(log.text) == log.text: // it has no line of a worker, as with log_to_driver=False
-		return cmp.Or(b.printedByWorkers(j, root), byEntrypoint, byRay)
 	}
 	return cmp.Or(byEntrypoint, byWorker, byRay)
 }
@@ -350,23 +343,23 @@ var number = lazyregexp.New(`\b\d[\d,]*(?:\.\d+)?\b`)
 // notDone matches what says that something was not done, left out or replaced, or was too much.
 var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
-// printedByWorkers returns the error that a worker of a job printed last, from the worker's own log; "" if there is
-// none, or if the title of root tells it.
-func (b *builder) printedByWorkers(j *job, root *finding) string {
-	b.groupLogs()
-	for _, file := range b.outputsByJob[j.id] {
-		worker, _ := workerOfLog(file.Path)
-		text := b.readWorkerLog(worker, file).text
-		said := output.LastError(text)
-		if trace, at := output.LastTraceback(text); said == "" && at >= 0 { // a record has it
-			said = output.ExceptionOf(trace).String()
+// linesOfWorkers returns texts that have what workers of a job printed, each line behind Ray's mark: the driver's log,
+// or, if that has no line of a worker, as with log_to_driver=False, the workers' own logs.
+func (b *builder) linesOfWorkers(j *job, log *logText) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if output.OwnLines(log.text) != log.text {
+			yield(log.text)
+			return
 		}
-		if said == "" || strings.Contains(root.Title, said) {
-			continue
-		}
-		if a := b.actorIn(worker); a == nil || !b.printsForRay(a.Class, a.Job) {
-			return "a worker printed: " + said
+		b.groupLogs()
+		for _, file := range b.outputsByJob[j.id] {
+			worker, _ := workerOfLog(file.Path)
+			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
+				continue
+			}
+			if !yield(output.AsCopied(b.readWorkerLog(worker, file).text, "a worker")) {
+				return
+			}
 		}
 	}
-	return ""
 }

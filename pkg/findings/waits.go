@@ -229,8 +229,15 @@ func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string
 	}
 	came, _ := strconv.Atoi(counted[1]) // the expression matched at most six digits
 	all, _ := strconv.Atoi(counted[2])
-	return len(u.running) > 0 && all-came == len(u.running)
+	lacks := all - came
+	if stillLacks().MatchString(said) { // "2 of 8 are not done"
+		lacks = came
+	}
+	return len(u.running) > 0 && (lacks == len(u.running) || all-came == len(u.running))
 }
+
+// stillLacks matches words that what was counted has not come.
+var stillLacks = lazyregexp.New(`(?i)\b(?:not|missing|late|left|lost|unfinished|remain\w*|outstanding|open)\b|n't\b`)
 
 // failure is a failed attempt and the finding about it.
 type failure struct {

@@ -395,9 +395,9 @@ var (
 	// fieldErrorsBelow matches what pydantic says before it names a field and what is wrong with it: "2 validation
 	// errors for Config".
 	fieldErrorsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
-	// lacksReason matches what YAML's parser, numba and clients of HTTP ("(404)") say before the reason, pip before
-	// the package, Ray of a lost object, and the beginning of an object: "{".
-	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed in \w+ mode pipeline \(step: [^)]*\)$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+	// lacksReason matches what YAML's parser, numba, MATLAB and clients of HTTP ("(404)") say before the reason, pip
+	// before the package, Ray of a lost object, and the beginning of an object: "{".
+	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed in \w+ mode pipeline \(step: [^)]*\)$|^Error using +\S{1,60}$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 	// continuation matches a line that goes on with a message ("but got 3"), or the field of omegaconf's that says
 	// which key it is about.
 	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: |with errorcode )`)

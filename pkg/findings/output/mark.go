@@ -54,6 +54,15 @@ func MarkWithin(text []byte) int {
 	}
 }
 
+// AsCopied returns what a worker printed last, as Ray copies it to a driver's log: each line behind a mark.
+func AsCopied(printed, who string) string {
+	var copied strings.Builder
+	for line := range strings.Lines(printed[max(0, len(printed)-maxLastText):]) {
+		copied.WriteString("\x1b[36m(" + who + " pid=0)\x1b[0m " + line)
+	}
+	return copied.String()
+}
+
 // withoutMarks returns a part of a driver's log without Ray's marks and the notes behind lines that several workers
 // printed.
 func withoutMarks(text string) string { return marksAround().ReplaceAllString(text, "") }

@@ -337,3 +337,17 @@ func TestRecordsOfKafka(t *testing.T) {
 		says.Equal(t, ErrorBefore(record+"\n"+down, "Job a failed"), want, "%s", record)
 	}
 }
+
+// TestStackOfMATLAB: the lines in which MATLAB says where it was say nothing of why.
+func TestStackOfMATLAB(t *testing.T) {
+	const where = "\nError in model/fit (line 12)\n    data = load('prices.mat');\n\nError in main (line 3)\n    run_model;\n"
+	for said, want := range map[string]string{
+		"Error using load\nUnable to find file or directory 'prices.mat'.\n": "Unable to find file or directory 'prices.mat'.",
+		"Error using  *\nIncorrect dimensions for matrix multiplication.\n":  "Incorrect dimensions for matrix multiplication.",
+		"Unrecognized function or variable 'prices'.\n":                      "Unrecognized function or variable 'prices'.",
+	} {
+		if got := LastWords("Reading prices\n" + said + where); !strings.HasSuffix(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
