@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -160,7 +159,7 @@ type builder struct {
 	examinedWorkers       map[rayid.Worker]bool          // workers whose own logs were read
 	signals               map[string]string              // signals that ended workers, by what ran in them
 	processNames          map[string]string              // what ran in workers, by their IDs
-	headMatches           map[*regexp.Regexp][]match     // what loggedByHead returned
+	found                 map[search][]match             // what matches returned
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	logWork               int64                   // what reading logs took, as digest.work
@@ -211,8 +210,8 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
 		unreadLogs: map[moment.LogFile]bool{},
 		archived:   map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
-		processNames: map[string]string{}, headMatches: map[*regexp.Regexp][]match{},
-		base: "/" + r.Session.Ref.Path(), running: running,
+		processNames: map[string]string{},
+		base:         "/" + r.Session.Ref.Path(), running: running,
 	}
 	b.gcsFinding = sync.OnceValue(b.gcsEnded)
 	b.trainJobs = b.jobsWith(func(a *entities.Actor) bool { return a.Class == trainController })

@@ -221,10 +221,23 @@ type match struct {
 	at       int64    // the time at the beginning of the line, Unix ns; 0 if the line says none
 }
 
-// matches returns where an expression matches a log. It leaves out matches in lines that are later than the requested
-// moment. An expression that begins with fixed text is searched for a hundred times as fast as one that begins with ^.
-func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match) {
-	for _, found := range expression.FindAllStringSubmatchIndex(log.text, -1) {
+// search is what is searched for in a log.
+type search struct {
+	log        *logText
+	expression *regexp.Regexp
+}
+
+const maxMatches = 20_000 // of one expression in one log; what is kept of a log has fewer lines of one of Ray's kinds
+
+// matches returns where an expression matches a log, which is searched once, however many findings ask. It leaves out
+// matches in lines that are later than the requested moment. An expression that begins with fixed text is searched for
+// a hundred times as fast as one that begins with ^.
+func (b *builder) matches(log *logText, expression *regexp.Regexp) []match {
+	all, searched := b.found[search{log, expression}]
+	if searched {
+		return all
+	}
+	for _, found := range expression.FindAllStringSubmatchIndex(log.text, maxMatches) {
 		from, to := log.lineBounds(found[0])
 		m := match{log: log, from: found[0], to: found[1], at: b.logTime(log.text[from:to])}
 		if m.at > b.end {
@@ -235,18 +248,18 @@ func (b *builder) matches(log *logText, expression *regexp.Regexp) (all []match)
 		}
 		all = append(all, m)
 	}
+	if b.found == nil {
+		b.found = map[search][]match{}
+	}
+	all = slices.Clip(all) // who appends to it gets a copy
+	b.found[search{log, expression}] = all
 	return all
 }
 
-// loggedByHead returns where an expression matches the heads' logs of this name. They are searched once for each
-// expression.
-func (b *builder) loggedByHead(name string, expression *regexp.Regexp) []match {
-	all, searched := b.headMatches[expression]
-	if !searched {
-		for log := range b.logsOfNodes(pathIs(name)) {
-			all = append(all, b.matches(log, expression)...)
-		}
-		b.headMatches[expression] = all
+// loggedByHead returns where an expression matches the heads' logs of this name.
+func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
+	for log := range b.logsOfNodes(pathIs(name)) {
+		all = append(all, b.matches(log, expression)...)
 	}
 	return all
 }
