@@ -15,24 +15,23 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
+// controllerLine returns an expression for a line of Serve's controller of some levels, and what the line says.
+func controllerLine(levels, says string) func() *regexp.Regexp {
+	return lazyregexp.New(`(?m)^(?:` + levels + `) \S+ \S+ controller \d+ -- ` + says)
+}
+
 var (
 	// These match lines of Serve's controller (ray/serve/_private/deployment_state.py).
-	replicaRaised = lazyregexp.New(
-		`(?m)^(?:ERROR|WARNING) \S+ \S+ controller \d+ -- (?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name|(?:Failed to create d|D)eployment actor '[^']*' for Deployment\(name)` +
-			`='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|(?: failed to become ready)?:[ \n])`)
-	updateFailed = lazyregexp.New(
-		`(?m)^ERROR \S+ \S+ controller \d+ -- (?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
-	replicaCrashed = lazyregexp.New(
-		`(?m)^WARNING \S+ \S+ controller \d+ -- (?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
-	checkRaised = lazyregexp.New(
-		`(?m)^WARNING \S+ \S+ controller \d+ -- Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
-	notAnswered = lazyregexp.New(
-		`(?m)^WARNING \S+ \S+ controller \d+ -- Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
-	appFailed = lazyregexp.New(
-		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Deploying app|Runtime env setup for app|Unexpected error occurred while (?:deploying|applying config for) application) '([^']*)'[^\n]*`)
-	configRefused = lazyregexp.New(`(?m)^ERROR \S+ \S+ controller \d+ -- Traceback \(most recent call last\):$`)
-	appNamed      = lazyregexp.New(`\bapp(?:lication)?(?: |=)'([^'\n]+)'`)
-	appDeleted    = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Deleting app '([^']*)'\.`)
+	replicaRaised = controllerLine("ERROR|WARNING", `(?:Exception (?:in|when allocating) Replica\(id='[^']*', deployment|Gang scheduling failed for Deployment\(name|(?:Failed to create d|D)eployment actor '[^']*' for Deployment\(name)`+
+		`='([^']*)', app='([^']*)'\)(?:, the replica will be stopped\.|(?: failed to become ready)?:[ \n])`)
+	updateFailed   = controllerLine("ERROR", `(?:Failed to update the deployments|The deployments) \[([^\]]*)\](?: are UNHEALTHY)?\.`)
+	replicaCrashed = controllerLine("WARNING", `(?:Actor for )?Replica(?:\(| Replica\()id='[^']*', deployment='([^']*)', app='([^']*)'\) (crashed|failed health check)[^\n]*`)
+	checkRaised    = controllerLine("WARNING", `Health check for Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) failed: `)
+	notAnswered    = controllerLine("WARNING", `Didn't receive health check response for replica Replica\(id='[^']*', deployment='([^']*)', app='([^']*)'\) after ([\d.]+)s`)
+	appFailed      = controllerLine("WARNING|ERROR", `(?:Deploying app|Runtime env setup for app|Unexpected error occurred while (?:deploying|applying config for) application) '([^']*)'[^\n]*`)
+	configRefused  = controllerLine("ERROR", `Traceback \(most recent call last\):$`)
+	appNamed       = lazyregexp.New(`\bapp(?:lication)?(?: |=)'([^'\n]+)'`)
+	appDeleted     = controllerLine("INFO", `Deleting app '([^']*)'\.`)
 )
 
 // controllerLog reads a log of Serve's controller.
@@ -223,11 +222,9 @@ func lastOtherException(log string, other output.Exception) output.Exception {
 var (
 	// These match lines of Serve's controller about proxies (ray/serve/_private/proxy_state.py): why one was not ready,
 	// and that it was given up.
-	proxyNotReady = lazyregexp.New(
-		`(?m)^(?:WARNING|ERROR) \S+ \S+ controller \d+ -- (?:Proxy actor|Unexpected (?:error|actor death)|Didn't receive)` +
-			`[^\n]*? read(?:y|iness) [^\n]*?\b([0-9a-f]{56})\b(?: (?:didn't complete in|after) ([\d.]+)s)?[^\n]*`)
-	proxyGivenUp = lazyregexp.New(
-		`(?m)^WARNING \S+ \S+ controller \d+ -- Proxy SERVE_PROXY_ACTOR-([0-9a-f]{56}) failed the health check [^\n]*`)
+	proxyNotReady = controllerLine("WARNING|ERROR", `(?:Proxy actor|Unexpected (?:error|actor death)|Didn't receive)`+
+		`[^\n]*? read(?:y|iness) [^\n]*?\b([0-9a-f]{56})\b(?: (?:didn't complete in|after) ([\d.]+)s)?[^\n]*`)
+	proxyGivenUp = controllerLine("WARNING", `Proxy SERVE_PROXY_ACTOR-([0-9a-f]{56}) failed the health check [^\n]*`)
 )
 
 // proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the
@@ -374,8 +371,7 @@ func (c *controllerLog) failedChecks() map[string]failedCheck {
 
 // replicaSlow matches what Serve's controller logs about replicas that take long to start
 // (ray/serve/_private/deployment_state.py).
-var replicaSlow = lazyregexp.New(
-	`(?m)^WARNING \S+ \S+ controller \d+ -- (Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
+var replicaSlow = controllerLine("WARNING", `(Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
 // they take long, and no later line says that one started. A deployment that only wanted more replicas does not count.
@@ -405,10 +401,9 @@ func scalesUp(before, deployment string) bool {
 var (
 	// loopRaised matches what Serve's controller logs of an exception that ended a step of its loop, which is for all
 	// applications (ray/serve/_private/controller.py).
-	loopRaised = lazyregexp.New(
-		`(?m)^ERROR \S+ \S+ controller \d+ -- Exception updating (?:deployment|application) state\.`)
+	loopRaised = controllerLine("ERROR", `Exception updating (?:deployment|application) state\.`)
 	// scaledBy matches which function scales a deployment, or the deployments of an application (autoscaling_state.py).
-	scaledBy = lazyregexp.New(`(?m)^INFO \S+ \S+ controller \d+ -- Using custom autoscaling policy '(?:[^'\n]*[.:])?([^'.:\n]+)' for ` +
+	scaledBy = controllerLine("INFO", `Using custom autoscaling policy '(?:[^'\n]*[.:])?([^'.:\n]+)' for `+
 		`(?:deployment 'Deployment\(name='([^'\n]*)', app=|application )'([^'\n]*)'`)
 )
 
