@@ -163,7 +163,8 @@ func (b *builder) gcsEnded() *finding {
 	}
 	f := b.findOrAdd(GCSDied, head.String())
 	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
-	said, crash := b.crashInLogs([]*logText{b.nodeLog(head, "gcs_server.err"), b.nodeLog(head, "gcs_server.out")})
+	said, crash := b.crashIn([]match{b.nodeLog(head, "gcs_server.err").whole(),
+		b.nodeLog(head, "gcs_server.out").whole()})
 	f.Title += encloseIfAny(": ", said, "")
 	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: append([]Evidence{crash}, shown...)})
 	b.showGCS(f)

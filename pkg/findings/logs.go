@@ -221,6 +221,9 @@ type match struct {
 	at       int64    // the time at the beginning of the line, Unix ns; 0 if the line says none
 }
 
+// whole returns all of a log as a match.
+func (l *logText) whole() match { return match{log: l, to: len(l.text)} }
+
 // search is what is searched for in a log.
 type search struct {
 	log        *logText

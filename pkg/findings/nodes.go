@@ -130,19 +130,9 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 // tellRaylet adds to the finding about a node that died the error with which its raylet ended, as the raylet's logs
 // tell: the raylet may have lived on until the head told it that it counts as dead.
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
-	signal, said, shown := "", "", Evidence{}
-	for _, path := range []string{"raylet.err", "raylet.out"} {
-		log := b.nodeLog(id, path)
-		for _, m := range b.matches(log, rayletEnds()) {
-			by, _ := output.Signal(m.groups[0])
-			crash, _ := output.CrashInPython(m.groups[0])
-			signal, said = cmp.Or(signal, by), cmp.Or(said, crash)
-			if shown.Text == "" {
-				shown = b.evidence(log, m.from, log.stackEnd(m.from))
-			}
-		}
-	}
-	if how := strings.Trim(signal+": "+said, ": "); how != "" && signal != "SIGTERM" {
+	ends := slices.Concat(b.matches(b.nodeLog(id, "raylet.err"), rayletEnds()),
+		b.matches(b.nodeLog(id, "raylet.out"), rayletEnds()))
+	if how, shown := b.crashIn(ends); how != "" && !strings.HasPrefix(how, "SIGTERM") {
 		f.appendTitle("; its raylet ended with: " + how)
 		f.addEvidence(shown)
 	}

@@ -169,31 +169,32 @@ func startError(text string) (reason string, from, to int) {
 
 // crashOfWorker searches the logs of a worker for the lines that a crash leaves there. It returns what crashIn does.
 func (b *builder) crashOfWorker(worker rayid.Worker) (how string, e Evidence) {
-	var logs []*logText
+	var logs []match
 	for _, file := range b.logsOf(worker) {
-		logs = append(logs, b.readWorkerLog(worker, file))
+		logs = append(logs, b.readWorkerLog(worker, file).whole())
 	}
-	return b.crashInLogs(logs)
+	return b.crashIn(logs)
 }
 
-// crashInLogs searches the logs of one process for the lines that a crash leaves there. how is the signal, the C++
-// exception or error, or both as "SIGABRT: std::bad_alloc", and e are the lines. Both are empty if the logs have none.
-func (b *builder) crashInLogs(logs []*logText) (how string, e Evidence) {
+// crashIn searches parts of the logs of one process for the lines that a crash leaves there. how is the signal, the C++
+// exception or error, or both as "SIGABRT: std::bad_alloc", and e are the lines. Both are empty if there are none.
+func (b *builder) crashIn(parts []match) (how string, e Evidence) {
 	signal, said := "", ""
-	for _, log := range logs {
-		crash, at := output.CrashInPython(log.text)
-		ended, signalAt := output.Signal(log.text)
+	for _, part := range parts {
+		text := part.log.text[part.from:part.to]
+		crash, at := output.CrashInPython(text)
+		ended, signalAt := output.Signal(text)
 		said = cmp.Or(said, crash)
 		if signalAt >= 0 && (at < 0 || signalAt < at) {
 			at = signalAt
 		}
-		if at >= 0 && (e.Text == "" || signal == "") { // a log with a signal shows more than one with only an error
+		if at >= 0 && (e.Text == "" || signal == "") { // a part with a signal shows more than one with only an error
 			signal = ended
-			from, _ := log.lineBounds(at)
-			e = b.evidence(log, from, log.stackEnd(at))
+			from, _ := part.log.lineBounds(part.from + at)
+			e = b.evidence(part.log, from, part.log.stackEnd(part.from+at))
 		}
 	}
-	return strings.TrimSuffix(strings.TrimPrefix(signal+": "+said, ": "), ": "), e
+	return strings.Trim(signal+": "+said, ": "), e
 }
 
 // processDied returns the finding about processes that died in the same way. key and title say what ran in them, and d
