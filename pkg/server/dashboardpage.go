@@ -115,8 +115,8 @@ func (s *Server) frontendPage(w http.ResponseWriter, r *request, byPath bool, e 
 // frontendPolicy has browsers run no scripts in Ray's frontend but those of its own files: it puts the address that a
 // running cluster's head gives for its Grafana into frames and links unchecked, and that may be a javascript: address.
 // A Grafana may be on any host, so frames may be, too. The frontend's scripts add style sheets to its page.
-const frontendPolicy = "script-src 'self'; object-src 'none'; base-uri 'none'; frame-ancestors 'self'; " +
-	"frame-src 'self' http: https:; style-src 'self' 'unsafe-inline'"
+const frontendPolicy = "script-src 'self'; object-src 'none'; base-uri 'none'; " + browser.FrameAncestors +
+	"; frame-src 'self' http: https:; style-src 'self' 'unsafe-inline'"
 
 // missingFrontend is the answer if there is no frontend of the wanted version of Ray, "" for any. It is 404, so that
 // the proxying dashboard of Ray shows its own.

@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/web/browser"
 )
 
 //go:embed templates
@@ -66,11 +67,9 @@ type Page interface {
 	template() string // its file
 }
 
-// contentSecurityPolicy has browsers load nothing for a page that this server does not serve. Only the server's own
-// pages may show it in a frame.
+// contentSecurityPolicy has browsers load nothing for a page that this server does not serve.
 const contentSecurityPolicy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; " +
-	"font-src 'self'; connect-src 'self'; " +
-	"form-action 'self'; base-uri 'none'; frame-ancestors 'self'"
+	"font-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; " + browser.FrameAncestors
 
 // Write answers with a page. If the page's template does not fit its data it panics before it writes anything. No cache
 // may keep pages, because what they show around their content, such as people's notes, changes.

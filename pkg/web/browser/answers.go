@@ -10,6 +10,10 @@ import (
 	"strings"
 )
 
+// FrameAncestors is for the Content-Security-Policy of pages: only pages of this server may show them in a frame. For
+// answers without a policy, Secure says the same.
+const FrameAncestors = "frame-ancestors 'self'"
+
 // Secure sets the headers that every answer needs. Among them: browsers must not guess the type of logs and other
 // stored texts, and no cache may keep an answer unless its handler sets another Cache-Control, because most answers
 // change, and an address without a session's prefix answers about many sessions.
