@@ -256,6 +256,10 @@ func (r *exceptionReader) readLine(line string) (goOn bool) {
 		r.named, r.inMessage = inner[strings.LastIndexByte(inner, '.')+1:], false
 		r.setLast(Exception{Type: r.named, Function: r.function})
 		return true
+	case name == "RayTaskError" && taskHeading().MatchString(message): // its traceback follows, perhaps without a file
+		r.inMessage = false
+		r.setLast(Exception{Type: name, Function: r.function})
+		return true
 	case message == "" && r.last.Type == name && r.last.Message != "": // the same one again, without its message
 		return true
 	}
