@@ -143,13 +143,14 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 	// Soon after a failure an end without a reason of its own is its consequence; later only if the driver speaks of
 	// failures.
 	noReason := forAnyReason && e.raised.Message == "" && !j.id.Nil()
+	lacksSome := tooFew().MatchString(said) || f.gotTooFew()
 	for _, other := range b.findings {
-		if other == f || !b.mayEndJob(other, j, e.log) || other.ignored && !tooFew().MatchString(said) {
+		if other == f || !b.mayEndJob(other, j, e.log) || other.ignored && !lacksSome {
 			continue
 		}
 		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log)
 		awaited := other.isStarting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
-		if ofOthers || other.reportedIn(said) || mayWaitFor && waited || awaited ||
+		if ofOthers || other.ignored || other.reportedIn(said) || mayWaitFor && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
@@ -187,7 +188,7 @@ func (b *builder) chooseCauses(f *finding, said string, ofOthers, forAnyReason b
 	if len(f.because) == 1 && f.Kind == JobFailed && strings.TrimSpace(said) != "" && !howManyOf().MatchString(said) {
 		only := f.because[0]
 		repaired := b.succeededLater(only)
-		if repaired || only.Kind == TaskFailed && goneOn(only) && !(ofOthers && forAnyReason) {
+		if repaired || only.Kind == TaskFailed && !only.ignored && goneOn(only) && !(ofOthers && forAnyReason) {
 			f.because, only.Severity = nil, Warning // what the driver said last counts
 		}
 		if repaired && ofOthers {

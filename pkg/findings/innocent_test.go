@@ -269,15 +269,21 @@ func TestIgnoredBlocks(t *testing.T) {
 	const record = "2026-11-22 10:15:55,900\tERROR streaming_executor_state.py:733 -- An exception was raised from a task of operator \"Map(f)\". "
 	const ignored = record + "Ignoring this exception with remaining max_errored_blocks=0.\n"
 	const aborted = record + "Dataset execution will now abort. To ignore this exception and continue, set DataContext.max_errored_blocks.\n"
-	for _, c := range []struct{ said, log, severity string }{
-		{"quality gate failed", ignored, findings.Warning},
-		{"only 60 of 100 frames are left", ignored, findings.Error},
-		{"rows are missing", ignored, findings.Error},
-		{"quality gate failed", ignored + aborted, findings.Error},
-		{"quality gate failed", "", findings.Error},
+	const ofPool = "MapWorker(Map(f)).submit"
+	for _, c := range []struct{ said, log, severity, task string }{
+		{"quality gate failed", ignored, findings.Warning, "Map(f)"},
+		{"only 60 of 100 frames are left", ignored, findings.Error, "Map(f)"},
+		{"rows are missing", ignored, findings.Error, "Map(f)"},
+		{"quality gate failed", ignored + aborted, findings.Error, "Map(f)"},
+		{"quality gate failed", "", findings.Error, "Map(f)"},
+		{trace("AssertionError: row count mismatch: 900 != 1000"), ignored, findings.Error, "Map(f)"},
+		{trace("AssertionError: row count mismatch: 900 != 1000"), ignored, findings.Error, ofPool},
+		{trace("RuntimeError: 900 rows were written, 1000 read"), ignored, findings.Error, ofPool},
+		{"quality gate failed", ignored, findings.Warning, ofPool},
+		{"quality gate failed", ignored + aborted, findings.Error, ofPool},
 	} {
 		dir := submissionWithLog(t, 1, c.said+"\n",
-			append(failedTask(1, "Map(f)", "TASK_EXECUTION_EXCEPTION", "ray::Map(f)() (pid=7)\n  File \"a.py\", line 1, in f\nValueError: x is odd"),
+			append(failedTask(1, c.task, "TASK_EXECUTION_EXCEPTION", "ray::Map(f)() (pid=7)\n  File \"a.py\", line 1, in f\nValueError: x is odd"),
 				driverOf(1, "raysubmit_bad"))...)
 		storeLog(t, dir, "ray-data/ray-data.log", c.log)
 		r, chain := badJob(t, dir)

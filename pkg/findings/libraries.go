@@ -104,7 +104,7 @@ func (b *builder) readDataLog(f *finding) {
 	nearest, shown := int64(math.MaxInt64), Evidence{} // nearest: between the record and the failure, ns
 	var raised output.Exception
 	for log := range b.dataLogs() {
-		for _, name := range f.names {
+		for _, name := range f.operators() {
 			before, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
 			if !found {
 				continue
@@ -138,7 +138,7 @@ func (b *builder) ignoredByData(f *finding) {
 	}
 	ignored, aborted := false, false
 	for log := range b.dataLogs() {
-		for _, name := range f.names {
+		for _, name := range f.operators() {
 			said := `from a task of operator "` + name + `". `
 			ignored = ignored || strings.Contains(log.text, said+"Ignoring this exception")
 			aborted = aborted || strings.Contains(log.text, said+"Dataset execution will now abort")
@@ -152,6 +152,20 @@ func (b *builder) ignoredByData(f *finding) {
 
 // isOfData reports whether a finding is about tasks of Ray Data's operators, as the tasks' names tell.
 func isOfData(f *finding) bool { return slices.ContainsFunc(f.names, operator().MatchString) }
+
+// operators returns the names that Ray Data logs of the operators that a finding is about: "MapBatches(f)", also of the
+// calls of a pool's actors, "MapWorker(MapBatches(f)).submit".
+func (f *finding) operators() (names []string) {
+	for _, name := range f.names {
+		if m := poolCall().FindStringSubmatch(name); m != nil {
+			name = m[1]
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+var poolCall = lazyregexp.New(`^MapWorker\((.+)\)\.\w+$`)
 
 var operator = lazyregexp.New(`Map|Read|Write|Filter|shuffle|sort|Aggregate|Limit|Split`)
 

@@ -262,6 +262,19 @@ func TestNotices(t *testing.T) {
 	says.Equal(t, ErrorBefore("part 7 is corrupt\n"+ended, LastWords(ended)), "part 7 is corrupt", "MPI_ABORT")
 }
 
+// TestRoutineLines: what Ray prints of each run of a dataset or a compiled graph is no wait.
+func TestRoutineLines(t *testing.T) {
+	const stamp = "2026-11-22 10:15:30,000\tINFO "
+	for log, want := range map[string]string{
+		stamp + "logging_progress.py:233 --   Tasks: 0; Actors: 1 (running=0, pending=1); Queued blocks: 10\n":      "",
+		stamp + "logging_progress.py:227 -- Active & requested resources: 0/0 CPU, 0.0B/0.0B (pending: 1 CPU)\n":    "",
+		stamp + "compiled_dag_node.py:2200 -- Waiting for worker tasks to exit\n":                                   "",
+		stamp + "proxy.py:7 -- Waiting for the proxy\n" + stamp + "logging_progress.py:227 -- x (pending: 1 CPU)\n": "Waiting for the proxy",
+	} {
+		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
+	}
+}
+
 // TestRefusedRequest: what Serve says of a request that it refused, because too many waited, is a wait of Ray.
 func TestRefusedRequest(t *testing.T) {
 	const said = "Request dropped due to backpressure (num_queued_requests=5, max_queued_requests=5)"

@@ -284,6 +284,10 @@ var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[
 // requestDropped matches what Serve prints of a request that it refused, because too many others waited.
 var requestDropped = lazyregexp.New(` -- (Request dropped due to backpressure \([^)\n]*\))`)
 
+// routineLine matches the source of lines that Ray prints of each run: the progress of a dataset, with what is pending,
+// and the end of a compiled graph, which waits for its tasks.
+var routineLine = lazyregexp.New(`\b(?:logging_progress|compiled_dag_node)\.py:`)
+
 // LastWaitOfRay returns the last line about a wait that Ray or one of its libraries printed into a driver's log after
 // the driver was connected, as Tune does when the time for its trials is over; "" if there is none.
 func LastWaitOfRay(log string) string {
@@ -295,7 +299,8 @@ func LastWaitOfRay(log string) string {
 		if m := requestDropped().FindStringSubmatch(line); m != nil {
 			return m[1]
 		}
-		if _, said, _ := strings.Cut(line, " -- "); rayLine().MatchString(line) && waitWords().MatchString(said) {
+		source, said, _ := strings.Cut(line, " -- ")
+		if rayLine().MatchString(line) && waitWords().MatchString(said) && !routineLine().MatchString(source) {
 			return Clip(Printable(said), MaxTitle)
 		}
 	}
