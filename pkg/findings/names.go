@@ -30,7 +30,7 @@ func (b *builder) withNames(f *finding) string {
 		return encloseIfAny("task ", b.taskNamed("task_id", id), "")
 	})
 	title = replaceIDs(title, "its owner has died.", ownerInText, func(id string) string {
-		return encloseIfAny("its owner, ", b.processName(id), ", has died. ")
+		return encloseIfAny("its owner, ", b.processName(id), ", has died"+b.wantedEnd(id)+". ")
 	})
 	return replaceIDs(title, " object ", objectInText, func(id string) string {
 		name := encloseIfAny("an object of ", b.taskNamed("task_id", id), "")

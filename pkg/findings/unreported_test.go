@@ -75,6 +75,16 @@ func TestOwnerThatWasKilled(t *testing.T) {
 		if got := chain[len(chain)-1].Title; got != want {
 			t.Errorf("%s: %s", how, got)
 		}
+
+		// Ray kept only the end of the task's error, and the driver has words of its own.
+		_, cut, _ := strings.Cut(said, "during ")
+		events[len(actor)+1] = failedTask(1, "mosaic", "TASK_EXECUTION_EXCEPTION", cut)[1]
+		_, chain = badJob(t, submissionWithLog(t, 1, trace("RuntimeError: 0 of 2 tiles are there"), events...))
+		because := strings.TrimSuffix(title, ". The object's owner has exited.")
+		want = "mosaic failed: OwnerDiedError: an object was lost: its owner, actor TileCache, has died" + because + "."
+		if got := chain[len(chain)-1].Title; got != want {
+			t.Errorf("%s, cut: %s", how, got)
+		}
 	}
 }
 
