@@ -143,7 +143,7 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	// until is the time (Unix ns) before which f must have begun
 	ofJob, until := j.hasDriver(f.job), root.last
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		ofJob = root == end && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
+		ofJob = (root == end || serverError().MatchString(root.raised.Message)) && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
 			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
 	}
@@ -204,7 +204,7 @@ func (f *finding) isSymptom() bool {
 	raised := f.raised
 	notInTime := f.Kind == Timeout || isTimeout(raised) || raised.Type == "Empty" || raised.Type == "Full" ||
 		raised.Type == "BrokenBarrierError"
-	notThere := ownBugs[raised.Type] || emptyHanded().MatchString(raised.Message) ||
+	notThere := ownBugs[raised.Type] || foundNothing(raised) ||
 		notLetIn().MatchString(raised.Message)
 	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
@@ -289,7 +289,10 @@ func (b *builder) printedInJob(end, root *finding) string {
 	}
 	j := end.ended
 	log := b.driverLog(j)
-	hasNothing := root.silent || foundNothing(root.raised)
+	trace, _ := output.LastTraceback(log.text)
+	// Ray stores no events of the calls of Serve's handles, so only what a replica printed tells what it did.
+	ofHandle := root == end && root.Kind == Timeout && strings.Contains(trace, "/ray/serve/handle.py")
+	hasNothing := root.silent || foundNothing(root.raised) || ofHandle
 	waited := notReady().MatchString(root.Title) || strings.HasSuffix(root.Title, "Timeout")
 	saysWhyNotBegun := func(line string) bool { // "bind: address already in use"
 		waits := waited || root.Kind == Timeout || toldElsewhere().MatchString(root.raised.String())

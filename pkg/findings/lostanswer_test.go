@@ -32,3 +32,51 @@ func TestLostAnswer(t *testing.T) {
 		}
 	}
 }
+
+// TestHandleTimedOut: a driver whose handle's call got no answer has before it what a replica printed of its work. That
+// another application's replica drained, as it was told to, is no wait.
+func TestHandleTimedOut(t *testing.T) {
+	const (
+		printed = "\x1b[36m(ServeReplica:docs:Parser pid=7)\x1b[0m loading weights from hub ...\n"
+		drained = "\x1b[36m(ServeReplica:chat:Api pid=8)\x1b[0m INFO 2026-11-22 10:15:50,353 chat_Api vye7 -- Waiting for an additional 2.0s to shut down: 1 ongoing requests, 0.0s minimum draining period remaining.\n"
+		frame   = "  File \"/lib/python3/site-packages/ray/serve/handle.py\", line 595, in result\n"
+		slow    = "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."
+		late    = "TimeoutError: Timed out resolving to ObjectRef."
+		told    = "; before that deployment Parser of application docs printed: loading weights from hub ..."
+	)
+	for name, c := range map[string]struct{ log, end string }{
+		"a replica loads":          {printed + trace(frame+slow), told},
+		"another one drains":       {printed + drained + trace(frame+slow), told},
+		"no replica took it":       {printed + trace(frame+late), told},
+		"only another one drains":  {drained + trace(frame+late), ""},
+		"a call that is no handle": {printed + trace(slow), ""},
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, c.log, driverOf(1, "raysubmit_bad")))
+		_, got, _ := strings.Cut(chain[len(chain)-1].Title, "; before that")
+		if got != strings.TrimPrefix(c.end, "; before that") {
+			t.Errorf("%s: %s", name, chain[len(chain)-1].Title)
+		}
+	}
+}
+
+// TestServerError: a task whose client was told that the server had failed has before it the replica that crashed at
+// that time.
+func TestServerError(t *testing.T) {
+	const crashed = "WARNING 2026-11-22 10:15:57,500 controller 450 -- Actor for Replica(id='dh', deployment='Thumbnails', app='thumbs') crashed, marking it unhealthy immediately.\n"
+	for raised, told := range map[string]bool{
+		"urllib.error.HTTPError: HTTP Error 500: Internal Server Error":                                              true,
+		"requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: http://127.0.0.1:8000/thumbs": true,
+		"httpx.HTTPStatusError: Server error '500 Internal Server Error' for url 'http://127.0.0.1:8000/thumbs'":     true,
+		"ValueError: image 7 has no pixels":                   false,
+		"urllib.error.HTTPError: HTTP Error 400: Bad Request": false,
+	} {
+		dir := submissionWithLog(t, 1, "no thumbnail: RayTaskError\n",
+			append(failedTask(1, "thumbnail", "TASK_EXECUTION_EXCEPTION", trace(raised)), driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, controllerLog, crashed)
+		_, chain := badJob(t, dir)
+		title := chain[len(chain)-1].Title
+		if strings.Contains(title, "; before that Replicas of deployment Thumbnails of application thumbs crashed") != told {
+			t.Errorf("%s: %s", raised, title)
+		}
+	}
+}

@@ -66,6 +66,7 @@ func (b *builder) requestLost(end, root *finding) string {
 // serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.
 var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|ServerDisconnectedError|MaxRetryError|URLError|` +
 	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +
+	`^TimeoutError: Timed out resolving to ObjectRef\b|` + // of a handle whose request no replica took
 	`(?i:\bHTTP error (?:404|503)\b|\b(?:404|503) (?:client|server) error\b|\b(?:client|server) error '(?:404|503))`)
 
 const maxDeletions = 1000 // of applications that are compared with the log of one job

@@ -51,6 +51,7 @@ func TestDeletedApplication(t *testing.T) {
 		told    bool
 	}{
 		"a client":               {"10:15:50", ready + gone, true},
+		"a handle":               {"10:15:50", ready + trace("TimeoutError: Timed out resolving to ObjectRef."), true},
 		"words of its own":       {"10:15:50", ready + "3 of 200 requests were lost\n", true},
 		"long before":            {"10:10:50", ready + gone, false},
 		"of another application": {"10:15:50", strings.ReplaceAll(ready, "chat", "search") + gone, false},

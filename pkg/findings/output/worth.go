@@ -275,8 +275,11 @@ func NotBegun(line string) bool {
 // ToldAbove reports whether a text only refers to an error that was told before it.
 func ToldAbove(text string) bool { return seeAbove().MatchString(text) }
 
-// AboutWaits reports whether a line tells of a wait.
-func AboutWaits(line string) bool { return waitWords().MatchString(line) }
+// AboutWaits reports whether a line tells of a wait. A replica of Serve that ends waits for its requests: that is what
+// it was told to do.
+func AboutWaits(line string) bool {
+	return waitWords().MatchString(line) && !strings.Contains(line, "Waiting for an additional ")
+}
 
 // noNodeType matches what Ray prints of the autoscaler if no type of its nodes has what something waits for.
 var noNodeType = lazyregexp.New(`^(?:\x1b\[\d+m)?\(autoscaler [^)\n]*\)(?:\x1b\[0m)? Error: (No available node types [^\n]*?\})`)
