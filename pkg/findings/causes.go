@@ -352,9 +352,10 @@ func (b *builder) isUnrepaired(failure *finding) bool {
 }
 
 // triedAfter returns the attempts of the functions that had failed that the same job submitted after the last failure;
-// if an actor had died, those of the actor itself. It returns none unless the finding is about tasks or an actor.
+// if an actor had died, those of the actor itself. It returns none unless the finding is about tasks or an actor. What
+// Ray Data ignored was not tried again: the operator's later tasks have other blocks.
 func (b *builder) triedAfter(f *finding) (later []attempt) {
-	if f.Kind != TaskFailed && f.Kind != WorkerDied && f.Kind != ActorDied {
+	if f.Kind != TaskFailed && f.Kind != WorkerDied && f.Kind != ActorDied || f.ignored {
 		return nil
 	}
 	for _, name := range f.names {

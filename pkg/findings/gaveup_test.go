@@ -801,6 +801,37 @@ func TestCallsOfATimeout(t *testing.T) {
 	}
 }
 
+// TestFailedCheck: of a call that got no answer the title says that the actor's node did not answer health checks then.
+func TestFailedCheck(t *testing.T) {
+	const check = "[2026-11-22 %s,199 W 31 31] (gcs_server) gcs_health_check_manager.cc:209: Health check failed for node %s, remaining checks 3, status 4\n"
+	node, other := strings.Repeat("01", 28), strings.Repeat("02", 28)
+	for name, c := range map[string]struct {
+		log  string
+		told bool
+	}{
+		"its node":      {fmt.Sprintf(check, "10:15:53", node), true},
+		"another node":  {fmt.Sprintf(check, "10:15:53", other), false},
+		"before":        {fmt.Sprintf(check, "10:14:53", node), false},
+		"long after it": {fmt.Sprintf(check, "10:18:53", node), false},
+		"no check":      {"", false},
+	} {
+		db := deadActor("Db", "x", "x", "WORKER_DIED")
+		db[1] = strings.NewReplacer(`"state": "DEAD", "timestamp": "2026-11-22T10:15:55Z"`,
+			`"state": "ALIVE", "timestamp": "2026-11-22T10:15:45Z", "workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="`,
+			`"deathCause"`, `"noCause"`).Replace(db[1])
+		db[3] = strings.NewReplacer(`[{"state": "FAILED"`,
+			`[{"state": "SUBMITTED_TO_WORKER", "timestamp": "2026-11-22T10:15:49Z"}, {"state": "FAILED"`,
+			`"errorMessage": "x"`, `"errorMessage": ""`).Replace(db[3])
+		dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out"), append(db, driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "gcs_server.out", c.log)
+		_, chain := badJob(t, dir)
+		title := chain[len(chain)-1].Title
+		if !strings.HasPrefix(title, "Db.ping did not answer: ") || c.told != strings.HasSuffix(title, "; its node 010101010101 did not answer health checks") {
+			t.Errorf("%s: %s", name, title)
+		}
+	}
+}
+
 // TestCallsThatWereLeft: a driver that counts what came names the calls that are left, if they are as many as it lacks.
 func TestCallsThatWereLeft(t *testing.T) {
 	for _, c := range []struct{ said, state, title string }{
