@@ -143,7 +143,8 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	// until is the time (Unix ns) before which f must have begun
 	ofJob, until := j.hasDriver(f.job), root.last
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		ofJob = (root == end || serverError().MatchString(root.raised.Message)) && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
+		askedServer := root == end || serverError().MatchString(root.raised.Message)
+		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
 			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
 	}

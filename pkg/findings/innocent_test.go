@@ -282,9 +282,14 @@ func TestIgnoredBlocks(t *testing.T) {
 		{"quality gate failed", ignored, findings.Warning, ofPool},
 		{"quality gate failed", ignored + aborted, findings.Error, ofPool},
 	} {
-		dir := submissionWithLog(t, 1, c.said+"\n",
-			append(failedTask(1, c.task, "TASK_EXECUTION_EXCEPTION", "ray::Map(f)() (pid=7)\n  File \"a.py\", line 1, in f\nValueError: x is odd"),
-				driverOf(1, "raysubmit_bad"))...)
+		events := append(failedTask(1, c.task, "TASK_EXECUTION_EXCEPTION", "ray::Map(f)() (pid=7)\n  File \"a.py\", line 1, in f\nValueError: x is odd"),
+			driverOf(1, "raysubmit_bad"))
+		if c.log == ignored { // the operator goes on with other blocks
+			later := failedTask(1, "later", "", "")
+			later[0] = strings.ReplaceAll(later[0], `"later"`, `"`+c.task+`"`)
+			events = append(events, submittedBy(driver(1), later, "10:15:57", "10:15:58", "FINISHED")...)
+		}
+		dir := submissionWithLog(t, 1, c.said+"\n", events...)
 		storeLog(t, dir, "ray-data/ray-data.log", c.log)
 		r, chain := badJob(t, dir)
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.TaskFailed })

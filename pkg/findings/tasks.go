@@ -444,7 +444,8 @@ var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+
 func (b *builder) raisedBy(a *failedAttempt) *finding {
 	raised, actor := output.ExceptionOf(a.text), b.session.Actor(actorIDOf(a.row))
 	wholeKey := "" // texts without an exception are the same failure only if all of them is the same
-	if m := ownerWorker().FindStringSubmatch(a.text); m != nil && raised.Type == "" { // Ray kept only the text's end
+	// Ray may have kept only the end of its text
+	if m := ownerWorker().FindStringSubmatch(a.text); m != nil && raised.Type == "" {
 		raised.Type, raised.Message = "OwnerDiedError", "an object was lost: its owner has died. Owner Id: "+m[1]
 	}
 	if raised.Type == "" {
