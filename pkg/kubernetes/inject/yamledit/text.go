@@ -80,22 +80,40 @@ func (t *text) endOf(n *yaml.Node, indent int) (int, error) {
 	}
 }
 
-// contentStart returns the offset at which a node's own text begins, behind its anchor and tag: in "&a !!str text" that
-// of "text". A node that has only these begins where they end.
+// contentStart returns the offset at which the own text of a scalar or of a collection in brackets begins, behind its
+// anchor and tag: in "&a !!str text" that of "text", which may also be on a later line. A scalar without text begins
+// where its anchor and tag end. For a collection in block style the offset means nothing.
 func (t *text) contentStart(n *yaml.Node) int {
 	at := t.startOf(n)
 	if n.Kind == yaml.AliasNode {
 		return at
 	}
-	for at < len(t.src) && (t.src[at] == '&' || t.src[at] == '!') {
-		for at < len(t.src) && !strings.ContainsRune(" \t\r\n", rune(t.src[at])) {
-			at++
+	const quoted, block = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle, yaml.LiteralStyle | yaml.FoldedStyle
+	hasText := n.Kind != yaml.ScalarNode || n.Value != "" || n.Style&(quoted|block) != 0
+	next := at
+	for next < len(t.src) && (t.src[next] == '&' || t.src[next] == '!') {
+		for next < len(t.src) && !isSpace(t.src[next]) {
+			next++
 		}
-		if n.Kind == yaml.ScalarNode && n.Value == "" && n.Tag == "!!null" {
-			return at // `key: &anchor` alone
-		}
-		for at < len(t.src) && (t.src[at] == ' ' || t.src[at] == '\t') {
+		at = next
+		next = t.skipBlanks(next, hasText)
+	}
+	if hasText {
+		return next
+	}
+	return at
+}
+
+// skipBlanks returns the offset behind the spaces and tabs at an offset and, with lines, behind line ends and comments.
+func (t *text) skipBlanks(at int, lines bool) int {
+	for at < len(t.src) {
+		switch c := t.src[at]; {
+		case c == ' ', c == '\t', lines && isSpace(c):
 			at++
+		case lines && c == '#':
+			at = t.lineEnd(at)
+		default:
+			return at
 		}
 	}
 	return at
@@ -148,9 +166,8 @@ func (t *text) behindColon(key *yaml.Node) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	for at < len(t.src) && (t.src[at] == ' ' || t.src[at] == '\t') {
-		at++
-	}
+	const withinLine = false
+	at = t.skipBlanks(at, withinLine)
 	if at == len(t.src) || t.src[at] != ':' {
 		return 0, fmt.Errorf("line %d: write key %q as `%s:`", key.Line, key.Value, key.Value)
 	}
