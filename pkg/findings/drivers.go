@@ -43,7 +43,7 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	b.showLookedUp(f)
 	if waited || f.Kind == JobFailed {
 		b.linkUndone(f, j, &e, waited)
-		f.rootCause().tellBarrier(log)
+		f.rootCause().addBarrierToTitle(log)
 	}
 }
 

@@ -279,7 +279,8 @@ func (b *builder) toldByActor(a *failedAttempt) bool {
 }
 
 // taskOfDeadWorker returns the finding about attempts of one name that failed because their worker's process ended; nil
-// if the process was told to end, for example because its job had.
+// if the process was told to end, for example because its job had ended. The end of a process whose placement group was
+// removed has a finding, which is marked as intended.
 func (b *builder) taskOfDeadWorker(a *failedAttempt) *finding {
 	death, known := b.deaths[a.worker]
 	switch {
@@ -300,7 +301,7 @@ func (b *builder) taskOfDeadWorker(a *failedAttempt) *finding {
 		f.raised = output.ExceptionOf(death.detail)
 	}
 	f.addEntity(b.nodeEntity(a.node))
-	f.addEvidence(a.evident)
+	f.addEvidence(a.evident) // above the death; when taskFailed adds it, it is there already
 	f.addEvidence(death.evident)
 	return f
 }

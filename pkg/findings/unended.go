@@ -199,7 +199,7 @@ func (b *builder) jobUnended(j *job, log *logText) {
 	}
 	f.Title += ends
 	if len(f.because) == 0 {
-		f.tellBarrier(log)
+		f.addBarrierToTitle(log) // no cause is known, but the log may tell for whom readers or ranks waited
 	}
 	if gcs != nil && lost == nil {
 		gcs.addName(strings.TrimSuffix(fmt.Sprintf("job %s (%s)", j.name(), doing), " ()"))
@@ -208,7 +208,7 @@ func (b *builder) jobUnended(j *job, log *logText) {
 	if deleted := b.clusterDeleted; deleted.Text != "" {
 		f.Title += "; KubeRay ended the cluster: " + deleted.Text
 		f.addEvidence(deleted)
-	} else if !b.session.EndStored && b.lostHead() == nil {
+	} else if !b.session.EndStored && lost == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", b.clock(until))
 	}
 	if how, shown := b.rayletToldToEnd(b.head()); b.session.EndStored && how != "" {

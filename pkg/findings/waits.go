@@ -281,9 +281,9 @@ var barrier = lazyregexp.New(`\((SplitCoordinator|SynchronizationActor)( pid=\d+
 	`(StreamSplitDataIterator\([^)\n]{1,60}\) blocked waiting on other clients\b[^.\n]{0,40}|` +
 	`The workers have been waiting for [^\n]{1,40} for the following ranks to join the [^\n]{1,100}: \[[\d, ]{1,200}\])`)
 
-// tellBarrier adds to the title about a wait which readers or ranks had not come to where the others waited, as the
-// job's log tells last.
-func (f *finding) tellBarrier(log *logText) {
+// addBarrierToTitle adds to the title about a wait which readers or ranks had not come to where the others waited, as
+// the job's log tells last. It adds nothing else.
+func (f *finding) addBarrierToTitle(log *logText) {
 	if who, said := waitsAtBarrier(log.text); who != "" && (f.Kind == Timeout || f.Kind == Unended) {
 		f.appendTitle("; " + who + " printed: " + output.Clip(said, output.MaxMessage))
 	}
