@@ -27,7 +27,7 @@ func (o *Options) addFlags(fs *pflag.FlagSet) {
 }
 
 // New makes the logger, which writes to w, in the format and from the level that the options say. With an error it also
-// returns a logger, of text from the level info on, with which the error can be logged.
+// returns a logger, of text, with which the error can be logged.
 func (o *Options) New(w io.Writer) (logrus.FieldLogger, error) {
 	log := logrus.New()
 	log.SetOutput(w)

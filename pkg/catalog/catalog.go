@@ -160,8 +160,9 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	}
 }
 
-// fillFromPacks fills the list from packs, and with sessions that began lately. All other sessions are found by listing
-// all markers, which may take minutes. If packs have sessions, callers that wait for the first list get this one.
+// fillFromPacks fills the list from packs. All other sessions are found by listing all markers, which may take minutes.
+// If that was not done yet and packs have sessions, it also adds sessions that began lately, and callers that wait for
+// the first list get this one.
 func (c *Catalog) fillFromPacks(ctx context.Context) {
 	if c.opts.Packs == nil {
 		return

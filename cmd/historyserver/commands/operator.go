@@ -59,11 +59,12 @@ const (
 )
 
 // complete completes a command: its help and completions, the flag --output, and what is executed, which opens the
-// operator and then calls run. server are the server's flags, whose variables may be set.
-func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
+// operator and then calls run. ofProgram are the flags with which the server itself is started, whose variables may be
+// set.
+func (o *operator) complete(ofProgram *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.clusterMeans, clusterLatest)
-		cmd.ValidArgsFunction = o.completeSession(server)
+		cmd.ValidArgsFunction = o.completeSession(ofProgram)
 	}
 	o.addOutput(cmd.Flags())
 	o.completeValues(cmd)
@@ -71,20 +72,20 @@ func (o *operator) complete(server *pflag.FlagSet, cmd *cobra.Command, run runFu
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.open(cmd, server); err != nil {
+		if err := o.open(cmd, ofProgram); err != nil {
 			return err
 		}
 		return run(cmd.Context(), args)
 	}
 }
 
-// open reads the settings, and opens the store or makes the client of a server.
-func (o *operator) open(cmd *cobra.Command, server *pflag.FlagSet) error {
+// open reads the settings, and opens the store or makes the client of a server. ofProgram is as in complete.
+func (o *operator) open(cmd *cobra.Command, ofProgram *pflag.FlagSet) error {
 	mayAsk, err := o.mayAskServer(cmd.Flags())
 	if err != nil {
 		return UsageError(err)
 	}
-	if err := settings.Load(cmd.Flags(), os.Environ(), server, o.serverFlags); err != nil {
+	if err := settings.Load(cmd.Flags(), os.Environ(), ofProgram, o.serverFlags); err != nil {
 		return UsageError(err)
 	}
 	if err := o.checkOutput(); err != nil {

@@ -116,7 +116,7 @@ func (o *Options) checkEnv(m *mistakes) {
 		}
 		given[name] = v
 		switch flag := ownSetting(name); flag {
-		case "", "storage-root-dir":
+		case "", "storage-root-dir": // neither volumes nor ports follow the root folder of the store
 		case "role":
 			m.add("--env=%s: each group's collector has its own role", e)
 		case "storage-backend":

@@ -51,8 +51,8 @@ func (q *querier) Select(ctx context.Context, sorted bool, hints *storage.Select
 }
 
 // readSets reads the series of all sets that were selected so far, at once, and counts their memory, and what the
-// engine will take for them if there is a plan. An error, or what is damaged, is what the sets then return; of what is
-// damaged the first set alone warns.
+// engine will take for them if there is a plan. After an error all sets return it, and no series. The first set alone
+// warns of what is damaged.
 func (q *querier) readSets(ctx context.Context) {
 	sets := q.selected
 	q.selected = nil

@@ -14,7 +14,7 @@ import (
 )
 
 // LogInfo is task_log_info: where an attempt's lines are in its worker's log files. Offsets are in bytes; nil if no
-// event has the value.
+// event has the value. All of them point into the table, so what they point to must not be changed.
 type LogInfo struct {
 	StdoutFile, StderrFile                         []byte // paths on the node
 	StdoutStart, StdoutEnd, StderrStart, StderrEnd *int64
