@@ -360,22 +360,25 @@ func marginOf(log string, at int, next string) string {
 }
 
 // withoutMargin returns the last traceback in the lines of a log that begin with a margin, without the margin, and the
-// offset of its first line in the log.
+// offset of its first line in the log. The log must have such a line; of an empty one the margin's last spaces may be
+// missing.
 func withoutMargin(log, margin string) (text string, from int) {
+	mark := strings.TrimRight(margin, " ")
+	spaces := margin[len(mark):]
 	var lines strings.Builder
 	var starts []int
 	at := 0
 	for line := range strings.Lines(log) {
-		if inner, has := strings.CutPrefix(line, strings.TrimRight(margin, " ")); has {
-			lines.WriteString(strings.TrimPrefix(inner, " "))
+		if rest, has := strings.CutPrefix(line, mark); has {
+			lines.WriteString(strings.TrimPrefix(rest, spaces))
 			starts = append(starts, at)
 		}
 		at += len(line)
 	}
 	inner := lines.String()
 	last := strings.LastIndex(inner, "\n"+TracebackStart) + 1
-	text, in := withCauses(inner, last)
-	return text, starts[strings.Count(inner[:in], "\n")]
+	text, first := withCauses(inner, last)
+	return text, starts[strings.Count(inner[:first], "\n")]
 }
 
 // CopiedCause returns the exception from which one of the type wrapper was raised, as the lines tell that Ray copied

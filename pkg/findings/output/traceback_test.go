@@ -118,6 +118,20 @@ func TestHostileLogs(t *testing.T) {
 	}
 }
 
+// TestMargin: without what a launcher put before each line, a traceback is as it was printed.
+func TestMargin(t *testing.T) {
+	raised := TracebackStart + "\n  File \"case.py\", line 1, in <module>\n    f()\n\nValueError: boom\n"
+	for _, margin := range []string{"[rank0]: ", "worker-1|", "0:  "} {
+		printed := margin + strings.ReplaceAll(strings.TrimSuffix(raised, "\n"), "\n", "\n"+margin) + "\n"
+		trimmed := strings.ReplaceAll(printed, margin+"\n", strings.TrimRight(margin, " ")+"\n")
+		for _, lines := range []string{printed, trimmed} {
+			if text, at := LastTraceback("started\n" + lines); text != raised || at != len("started\n") {
+				t.Errorf("behind %q: %q at %d", margin, text, at)
+			}
+		}
+	}
+}
+
 // TestCopiedTraceback: the traceback that ended a driver is told, not a later one of a worker that Ray copied to the
 // driver's log. Of its tracebacks only the first begins with the worker's name.
 func TestCopiedTraceback(t *testing.T) {
