@@ -365,52 +365,59 @@ func (s *Sender) warnStore(text string, err error) {
 }
 
 // dispatch starts a goroutine for each work that is due, and for each running session whose failed jobs are to be
-// looked for. They wait for one of the workers, for which namespaces take turns.
+// looked for. They wait for one of the workers, for which namespaces take turns, until ctx ends.
 func (s *Sender) dispatch(ctx context.Context) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for u, w := range s.work {
-		if w.busy || w.due.After(now) {
-			continue
+		if !w.busy && !w.due.After(now) {
+			w.busy = true
+			s.loop.Start(func(context.Context) { s.doWork(ctx, u, w) })
 		}
-		w.busy = true
-		s.loop.Start(func(context.Context) {
-			finished := false
-			if turnCtx, done, err := s.workers.Take(ctx, u.session.Namespace, turns.NoLimit); err == nil {
-				finished = w.step(ctx, turnCtx)
-				done()
-			}
-			s.mu.Lock()
-			w.busy = false
-			if finished {
-				s.removeUnit(u)
-				if w.job == nil {
-					s.finished[u.session] = ending{w.entry.End, w.entry.LastWrite}
-				}
-			}
-			s.mu.Unlock()
-			background.Signal(s.wake)
-		})
 	}
 	for ref, w := range s.watched {
-		if !w.isDue(now) {
-			continue
+		if w.isDue(now) {
+			w.busy = true
+			e, answer := w.entry, w.answer // read while s.mu is held
+			s.loop.Start(func(context.Context) { s.look(ctx, ref, w, e, answer) })
 		}
-		w.busy = true
-		e, answer := w.entry, w.answer
-		s.loop.Start(func(context.Context) {
-			if turnCtx, done, err := s.workers.Take(ctx, ref.Namespace, turns.NoLimit); err == nil {
-				s.lookForFailed(turnCtx, w, e, answer)
-				done()
-			} else {
-				s.mu.Lock()
-				w.busy, w.due = false, time.Now().Add(s.opts.Timing.MinWait)
-				s.mu.Unlock()
-			}
-			background.Signal(s.wake)
-		})
 	}
+}
+
+// doWork does a step of work on a unit in a worker's turn, and removes the work when it is finished. The end of a
+// session is remembered then, so that scan adds no work about it again; a failed job its watch remembers.
+func (s *Sender) doWork(ctx context.Context, u unit, w *work) {
+	finished := false
+	if turnCtx, done, err := s.workers.Take(ctx, u.session.Namespace, turns.NoLimit); err == nil {
+		finished = w.step(ctx, turnCtx)
+		done()
+	} else { // too many wait, or ctx has ended
+		w.due = time.Now().Add(s.opts.Timing.MinWait)
+	}
+	s.mu.Lock()
+	w.busy = false
+	if finished {
+		s.removeUnit(u)
+		if w.job == nil {
+			s.finished[u.session] = ending{w.entry.End, w.entry.LastWrite}
+		}
+	}
+	s.mu.Unlock()
+	background.Signal(s.wake)
+}
+
+// look looks for failed jobs of a running session in a worker's turn; lookForFailed says when next.
+func (s *Sender) look(ctx context.Context, ref layout.Session, w *watch, e catalog.Entry, answer string) {
+	if turnCtx, done, err := s.workers.Take(ctx, ref.Namespace, turns.NoLimit); err == nil {
+		s.lookForFailed(turnCtx, w, e, answer)
+		done()
+	} else { // too many wait, or ctx has ended
+		s.mu.Lock()
+		w.busy, w.due = false, time.Now().Add(s.opts.Timing.MinWait)
+		s.mu.Unlock()
+	}
+	background.Signal(s.wake)
 }
 
 // sendTo sends an event to a receiver once; the error is errPaused if the receiver is paused. It is paused after
