@@ -93,7 +93,7 @@ func (d *Databases) Stored(ctx context.Context, ref layout.Session, running bool
 	switch {
 	case err != nil || len(hours) == 0:
 		return Nothing, err
-	case hours[0].hardware != nil:
+	case areHardware(hours):
 		return Hardware, nil
 	}
 	return Metrics, nil

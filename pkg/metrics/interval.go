@@ -26,8 +26,8 @@ func (d *Database) KnownInterval() time.Duration {
 
 // Interval returns the usual time between two reads of a node's metrics, as some stored reads show it. It is 0 if they
 // do not show it, or if the session has only hardware figures, whose times between reads vary. It reads once for all
-// that ask, in the largest hour. If the reads did not show it, as when the store is slow, it reads again a minute
-// later.
+// that ask, in the largest hour. If too few reads came within intervalWait, it reads again a minute later. The hours
+// must be listed within the same time; else the error is context.DeadlineExceeded.
 func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	if known := d.KnownInterval(); known > 0 {
 		return known, nil
@@ -35,7 +35,7 @@ func (d *Database) Interval(ctx context.Context) (time.Duration, error) {
 	listing, stop := context.WithTimeout(ctx, intervalWait)
 	defer stop()
 	hours, err := d.Hours(listing)
-	if err != nil || len(hours) == 0 || hours[0].hardware != nil {
+	if err != nil || len(hours) == 0 || areHardware(hours) {
 		return 0, err
 	}
 	key := time.Now().Format("15:04 ") + fingerprintOf(hours) // another one each minute, under which it reads again

@@ -252,6 +252,7 @@ func (c *cursor) skip() {
 }
 
 // skipNested goes behind the object or list that begins at c. Of what is in it, only strings and brackets are checked.
+// If these are wrong, or nested deeper than maxDepth, it fails, and c stands where that was seen.
 func (c *cursor) skipNested() {
 	var isList [maxDepth / 64]uint64 // a bit for each open bracket: set if it is a list's
 	depth := 0
@@ -265,7 +266,7 @@ func (c *cursor) skipNested() {
 			continue
 		case '{', '[':
 			if depth == maxDepth {
-				c.bad = true
+				c.fail()
 				return
 			}
 			bit := uint64(1) << (depth % 64)
@@ -277,12 +278,11 @@ func (c *cursor) skipNested() {
 		case '}', ']':
 			depth--
 			if (isList[depth/64]>>(depth%64)&1 == 1) != (ch == ']') {
-				c.bad = true
+				c.fail()
 				return
 			}
 			if depth == 0 {
 				c.i++
-				c.first = false
 				return
 			}
 		}

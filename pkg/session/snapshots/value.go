@@ -44,7 +44,7 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 		p, err = s.loadWithin(ctx, snap, budget.Parse, usualBytes)
 	}
 	if !small || errors.Is(p.malformed, pyjson.ErrTooLarge) {
-		p, err = s.loadWithin(ctx, snap, budget.LargeParse, min(s.opts.Memory.Size(budget.LargeParse), maxParsedBytes))
+		p, err = s.loadWithin(ctx, snap, budget.LargeParse, maxParsedBytes)
 	}
 	switch {
 	case errors.Is(err, blob.ErrArchived): // an error is not kept: the snapshot may be restored
@@ -58,15 +58,16 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 	return p, nil
 }
 
-// loadWithin reads and parses a snapshot with up to limit bytes of a part of the memory budget. If that is not enough,
-// the result's malformed is pyjson.ErrTooLarge.
+// loadWithin reads and parses a snapshot with up to limit bytes of a part of the memory budget, which it holds until it
+// returns. The value's p.bytes count from then on as those of the cache, s.values. p.malformed says why a snapshot
+// cannot be parsed; it is, or wraps, pyjson.ErrTooLarge if the bytes are not enough.
 func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, limit int64) (p parsedSnapshot,
 	err error) {
+	limit = min(limit, s.opts.Memory.Size(part)) // no more is reserved, so no more is used
 	if snap.size > limit {
 		return parsedSnapshot{malformed: pyjson.ErrTooLarge}, nil
 	}
-	// Reserve refuses what is more than the whole budget.
-	release, err := s.opts.Memory.Reserve(ctx, part, min(limit, s.opts.Memory.Size(part)))
+	release, err := s.opts.Memory.Reserve(ctx, part, limit)
 	if err != nil {
 		return p, fmt.Errorf("read snapshot %q: %w", snap.key, err)
 	}
