@@ -277,7 +277,8 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 	o.useFolder(o.RayTmpDir) // sets SpoolDir
-	return errors.Join(append(m, redactErr, o.checkNumbers(), o.checkListeners(), o.checkNames())...)
+	m = append(m, redactErr, o.setCompressions(), o.checkNumbers(), o.correctListeners(), o.checkNames())
+	return errors.Join(m...)
 }
 
 // completeRole sets Head by --role and --ray-head. given says that --role was given, so that it may contradict.
@@ -293,7 +294,7 @@ func (o *options) completeRole(given bool) error {
 	return fmt.Errorf("--role=%q: want head or worker", o.role)
 }
 
-// checkNumbers checks the flags that are numbers or times, or have a few possible values.
+// checkNumbers checks the flags that are numbers or times, and --metrics, which has a few possible values.
 func (o *options) checkNumbers() error {
 	var m mistakes
 	m.addIf(o.Ship.PushInterval <= 0, "--push-interval=%s: want more than 0", o.Ship.PushInterval)
@@ -310,6 +311,12 @@ func (o *options) checkNumbers() error {
 		o.Scrape.MaxSeries, samples.MaxSeries)
 	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}
 	m.addIf(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
+	return errors.Join(m...)
+}
+
+// setCompressions sets EventCompression and LogCompression by the names that the flags have for them.
+func (o *options) setCompressions() error {
+	var m mistakes
 	var known bool
 	o.EventCompression, known = compressions[o.eventCompression]
 	m.addIf(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
@@ -318,9 +325,9 @@ func (o *options) checkNumbers() error {
 	return errors.Join(m...)
 }
 
-// checkListeners checks addresses and ports. A wrong one is replaced by its default, so that the collector can listen
+// correctListeners checks addresses and ports. A wrong one is replaced by its default, so that the collector can listen
 // there and tell the mistakes.
-func (o *options) checkListeners() error {
+func (o *options) correctListeners() error {
 	var m mistakes
 	l := &o.listeners
 	checkPort := func(flag string, value *int, byDefault int) {

@@ -56,7 +56,8 @@ func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (un
 }
 
 // fillFromFile sets what was not given otherwise from the file that the flag of FilePath names. A file that is missing
-// is a mistake only if it was named. The errors are as in LoadKnown.
+// is a mistake only if it was named. unknown says which names in the file are settings of no set in known, which has
+// fs and those of the binary's other commands; mistakes is all else. What can be read is set in spite of both.
 func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]bool,
 	known []*pflag.FlagSet) (unknown, mistakes error) {
 	path, named := "", false
@@ -82,12 +83,12 @@ func fillFromFile(fs *pflag.FlagSet, settings []*setting, given map[*setting]boo
 }
 
 // trim removes the white space around a string: a Secret made by echo ends with a line break. Of a list it removes the
-// blanks that people write behind the commas, and items of nothing but blanks. The values have been accepted with white
-// space, so they are accepted without it.
+// blanks that people write behind the commas, and items of nothing but blanks.
 func trim(value pflag.Value) {
-	if spelling, ok := value.(*spelled); ok {
+	if spelling, ok := value.(*spelled); ok { // one of several spellings of a flag: it wraps the value
 		value = spelling.Value
 	}
+	// The values were accepted with white space, so they are accepted without it, and no error is possible.
 	if text := value.String(); value.Type() == "string" && text != strings.TrimSpace(text) {
 		_ = value.Set(strings.TrimSpace(text))
 	}

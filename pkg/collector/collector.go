@@ -167,7 +167,7 @@ func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.
 	s := o.Snapshot
 	s.Client, s.Store, s.Dir = client, o.Store, filepath.Join(o.SpoolDir, "snapshots")
 	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.refOf(session), url) }
-	s.Check, s.Prepare, s.Series = places.checkMissing, c.sessions.storeMarker, c.spoolSeries
+	s.Check, s.Prepare, s.Series = places.noteMissing, c.sessions.storeMarker, c.spoolSeries
 	s.Version = c.sessions.recordVersion
 	s.Nodes = c.sessions.recordNodes
 	s.Zone = c.sessions.learnZone

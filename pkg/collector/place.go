@@ -101,9 +101,9 @@ func (p *places) hasFolder(session string) bool {
 	return err == nil && info.IsDir()
 }
 
-// checkMissing returns an error for a session that the dashboard names and that has no folder on this node and never
+// noteMissing returns an error for a session that the dashboard names and that has no folder on this node and never
 // had one. It is remembered as p.missing.
-func (p *places) checkMissing(session string) error {
+func (p *places) noteMissing(session string) error {
 	_, known := p.cachedDestination(session)
 	there := known || (node.IsSession(session) && p.hasFolder(session))
 	p.mu.Lock()

@@ -62,7 +62,7 @@ func eventsByJob(r *Request) (jobs []string, byJob map[string][]*pyjson.Object, 
 }
 
 // clusterEvents is /events: all events by job, or those of ?job_id= (ray/dashboard/modules/event/event_head.py). Only
-// the latter have their time as text: Ray's have it once its State API has listed them.
+// the latter get their time as text here; in Ray's own answers events have it after its State API has listed them.
 func clusterEvents(w http.ResponseWriter, r *Request) error {
 	jobs, byJob, err := eventsByJob(r)
 	if err != nil {

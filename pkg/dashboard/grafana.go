@@ -96,7 +96,8 @@ func (s *Services) grafanaHost() string {
 }
 
 // grafanaView is one of Grafana's views: "d", a dashboard, or "d-solo", a panel. The frontend opens both below
-// grafanaPath. It redirects to the configured Grafana; without one it shows the session's own metrics.
+// grafanaPath. It redirects the browser to the configured Grafana; without one it shows the session's own metrics. If
+// there is neither, or Grafana is disabled, the answer is 404.
 func (s *Services) grafanaView(view string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		if s.GrafanaHost == "" && s.Panels != nil {
@@ -105,12 +106,12 @@ func (s *Services) grafanaView(view string) handler {
 		if s.GrafanaHost == "" || s.GrafanaHost == disabled {
 			return writeText(w, http.StatusNotFound, noGrafana)
 		}
-		host, err := url.Parse(s.GrafanaIframeHost)
+		host, err := url.Parse(s.GrafanaIframeHost) // GrafanaHost unless browsers need another address
 		if err != nil {
 			return fmt.Errorf("redirect to Grafana: %w", err)
 		}
 		target := host.JoinPath(view, path.Clean("/"+r.Params["dashboard"])) // no dots lead out of the view
-		target.RawQuery = ofSession(r).Encode()
+		target.RawQuery = sessionQuery(r).Encode()
 		redirect(w, r, target.String())
 		return nil
 	}
@@ -127,9 +128,9 @@ func dashboardOf(r *Request) string {
 	return ""
 }
 
-// ofSession returns the request's query for a Grafana that shows the session: with the session's name, and without what
+// sessionQuery returns the request's query for a Grafana that shows the session: with the session's name, and without what
 // would refresh the panels. Times relative to now become the session's own beginning and end, or the moment.
-func ofSession(r *Request) url.Values {
+func sessionQuery(r *Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)
 	query.Del("refresh")

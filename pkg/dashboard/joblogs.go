@@ -106,8 +106,9 @@ func submissionOutput(w http.ResponseWriter, r *Request) (log part, answered boo
 		// Ray requests the log from the driver's node. If a job never reached a node, its message says what happened.
 		return part{}, false, nil
 	}
-	log, _, err = openPart(r, moment.LogFile{Node: r.LogNames().Jobs[job.SubmissionID],
-		Path: moment.SubmissionLog(job.SubmissionID)})
+	// Where the log is stored its name shows; job.Node says only that the driver had begun.
+	node := r.LogNames().Jobs[job.SubmissionID] // nil if no log is stored: then openPart finds none
+	log, _, err = openPart(r, moment.LogFile{Node: node, Path: moment.SubmissionLog(job.SubmissionID)})
 	return log, false, err
 }
 

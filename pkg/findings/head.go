@@ -24,7 +24,7 @@ const silence = int64(5 * time.Second)
 func (b *builder) head() (id rayid.Node) {
 	for _, n := range b.nodes.All {
 		if n.Head {
-			id, _ = rayid.Parse[rayid.Node](n.ID) // nil if it is no ID
+			id, _ = rayid.Parse[rayid.Node](n.ID) // nil if it is no ID: no other node is taken for the head
 			return id
 		}
 	}

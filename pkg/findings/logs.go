@@ -397,7 +397,7 @@ var eventLogs = []string{"events/event_GCS.log", "events/event_RAYLET.log", "eve
 
 // addEvent takes one event of an event log into account. at is its time (Unix ns), and log.text[from:to] is its line.
 // Events of memory that ran out lead to findings, those of lost nodes are evidence for the findings of these, which
-// have been found before, and refused demands are collected for readRefusals. Others say nothing about a failure.
+// have been found before, and refused demands are collected (addRefusal). Others say nothing about a failure.
 func (b *builder) addEvent(event *pyjson.Object, at int64, log *logText, from, to int) {
 	fields := event.Object("custom_fields")
 	message := event.String("message")

@@ -93,7 +93,7 @@ func (d *Database) loadHours(
 			blocks = append(blocks, hourBlock{Hour: h})
 		}
 	}
-	d.checkWillFit(blocks)
+	d.keepNoneIfTooLarge(blocks)
 	slices.SortStableFunc(blocks, func(a, b hourBlock) int {
 		return cmp.Or(slices.Compare(a.Node[:], b.Node[:]), a.Start.Compare(b.Start))
 	})
@@ -127,8 +127,8 @@ func (d *Database) loadHours(
 	return hours, damaged, nil
 }
 
-// checkWillFit finds out at once whether hours will not fit; then nothing is read to be kept for a while.
-func (d *Database) checkWillFit(hours []hourBlock) {
+// keepNoneIfTooLarge calls keepNone if hours will not fit: that is known before anything of them is read.
+func (d *Database) keepNoneIfTooLarge(hours []hourBlock) {
 	var stored int64
 	for _, h := range hours {
 		stored += h.Bytes

@@ -86,7 +86,7 @@ func (x *metricsIndex) readTables(ctx context.Context, key, fingerprint string) 
 		return err
 	}
 	free.giveBack(x.samples.KeepFooter())
-	if err := x.checkSamples(facts); err != nil {
+	if err := x.prepareSamples(facts); err != nil {
 		return fmt.Errorf("%s: %w", x.key, err)
 	}
 	x.bytes = x.maxBytes - free.left.Load()
@@ -138,10 +138,10 @@ func (x *metricsIndex) readSeries(ctx context.Context, t *tablefile.Table) error
 	return nil
 }
 
-// checkSamples checks that the table of samples is the one that the table of series belongs to, and notes its columns
+// prepareSamples checks that the table of samples is the one that the table of series belongs to, and notes its columns
 // and the rows of its groups. The columns of times and values must follow each other, and there must be as many rows as
 // the series have.
-func (x *metricsIndex) checkSamples(facts indexFacts) error {
+func (x *metricsIndex) prepareSamples(facts indexFacts) error {
 	f := x.samples
 	if generation, _ := f.Lookup(generationKey); generation != facts.Generation {
 		return errIndexForm

@@ -103,8 +103,8 @@ func (m *Moment) Times(ctx context.Context) param.Times {
 	return times
 }
 
-// findInLogs searches the beginnings of logs for an expression, in the order of nodes and paths: the logs for whose
-// paths accepts returns true. It returns the match in the first log that has one, with the match's groups; nil if none
+// findInLogs searches the beginnings of the logs whose paths accepts returns true for, in the order of nodes and paths,
+// for an expression. It returns the match in the first log that has one, with the match's groups; nil if none
 // has.
 func (m *Moment) findInLogs(ctx context.Context, expression *regexp.Regexp, accepts func(path string) bool) ([]string,
 	error) {

@@ -189,7 +189,7 @@ func (t *tree) recordLostLog(now time.Time, s seenFile) {
 // lookAgain looks at a file that is followed.
 func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	f.lastScan = t.scanNumber()
-	if !t.checkSame(now, f, s) {
+	if !t.updateIfSame(now, f, s) {
 		t.scanSoon()
 	}
 }

@@ -101,16 +101,16 @@ func (t *tree) updateFollowed(now time.Time, seen map[fileID]seenFile) (unknown,
 			unknown = append(unknown, s)
 			continue
 		}
-		if !t.checkSame(now, f, s) {
+		if !t.updateIfSame(now, f, s) {
 			replaced = append(replaced, s)
 		}
 	}
 	return unknown, replaced
 }
 
-// checkSame updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to another
-// file now, or f was truncated. It is true after an error, because then it is not known.
-func (t *tree) checkSame(now time.Time, f *file, s seenFile) (same bool) {
+// updateIfSame updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to
+// another file now, or f was truncated. It is true after an error, because then it is not known.
+func (t *tree) updateIfSame(now time.Time, f *file, s seenFile) (same bool) {
 	before := f.prefix
 	same, err := f.isSame(t, s)
 	if before.n < copyPrefix && f.prefix != before {

@@ -163,7 +163,8 @@ func (s *stream) hasPending(now time.Time) bool {
 }
 
 // nextFile returns the file to continue with when the current file has no more to ship: the oldest that has something
-// to ship, unless an older one may still grow. It is nil if there is none for now.
+// to ship. That may be an older file, which the stream has left and which has grown again. A newer one is returned only
+// if the current file, and those between, can no longer grow. It is nil if there is none for now.
 func (s *stream) nextFile(now time.Time) *file {
 	passedCurrent := false
 	for _, f := range s.files { // the oldest first
@@ -172,7 +173,8 @@ func (s *stream) nextFile(now time.Time) *file {
 		} else if s.shippableBytes(f) > 0 {
 			return f
 		}
-		// Lines keep their order: newer generations wait until this one is complete.
+		// Lines keep their order: newer generations wait until this one is complete. An older one, which the stream has
+		// left, holds up nothing: its late lines are out of order in any case.
 		if passedCurrent && s.mayGrow(f, now) {
 			return nil
 		}

@@ -102,7 +102,7 @@ func (s *Shipper) recordFailure(now time.Time, j job, f fault, err error) {
 }
 
 // recordStored records that a chunk of the stream was stored: the stream's earlier errors are over. The chunk proves a
-// size limit that was found by halving if it is about as large, and then other streams begin with that limit.
+// size limit that was found by halving if it is half as large at least, and then other streams begin with that limit.
 func (s *Shipper) recordStored(now time.Time, j job) {
 	st := j.state
 	s.chunks.Add(1)

@@ -77,7 +77,7 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 		return
 	}
 	if flag, given := start.flags["temp-dir"]; given {
-		folder, ok := n.checkFolder(flag, "--temp-dir")
+		folder, ok := n.cleanFolder(flag, "--temp-dir")
 		switch {
 		case ok && head != nil && rayversion.Before(c.version, rayversion.Version{2, 55}) && folder != head.folders[0]:
 			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
@@ -108,7 +108,7 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 func (n *rayNode) folderByVariables(env environment, start rayStart) (folder string, ok bool) {
 	for _, name := range []string{"RAY_TMPDIR", "TMPDIR"} {
 		if v, set := start.vars[name]; set {
-			return n.checkFolder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
+			return n.cleanFolder(value{text: path.Join(v.text, "ray"), why: v.why}, name)
 		}
 		for _, from := range env.from {
 			n.warn("envFrom %s may set %s, which moves Ray's folder: %s", from, name, adviceFolder)
@@ -122,8 +122,9 @@ func (n *rayNode) folderByVariables(env environment, start rayStart) (folder str
 
 const adviceFolder = "the collector looks in " + DefaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
 
-// checkFolder checks a value for Ray's folder; what gave it is named in a warning.
-func (n *rayNode) checkFolder(v value, what string) (string, bool) {
+// cleanFolder returns the clean path of a value for Ray's folder; false, and a warning, if it cannot be used. what names
+// where the value is from.
+func (n *rayNode) cleanFolder(v value, what string) (string, bool) {
 	if !v.isKnown() {
 		n.warn("%s depends on %s, which cannot be read here: %s", what, v.why, adviceFolder)
 		return "", false

@@ -67,13 +67,14 @@ func (w *watcher) followOnce(ctx context.Context) error {
 	}
 	err := w.follow(ctx)
 	if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return nil // run lists again if the API server has forgotten the changes since then
+		// If the API server has forgotten the changes since w.version, follow has cleared it: the next call lists again.
+		return nil
 	}
 	return fmt.Errorf("watch RayClusters: %w", withAdvice(err))
 }
 
 // follow watches the clusters and applies their changes until the watch ends. The error says why the clusters may be
-// out of date.
+// out of date; if the API server answered with it, the version is cleared, so that they are listed again.
 func (w *watcher) follow(ctx context.Context) error {
 	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
 		client.MatchingLabelsSelector{Selector: w.selector},

@@ -321,46 +321,56 @@ func (i *importer) readEntry(h *tar.Header) error {
 	}
 	parsed, _ := layout.ParseObject(i.opts.Root, i.ref, target) // zero after an error, as Add takes it
 	i.facts.Add(parsed, blob.Object{Key: target, Size: h.Size, ModTime: h.ModTime})
-	if err := i.checkOrStore(target, h.Size); err != nil {
+	handle := i.storeEntry
+	if i.checking {
+		handle = i.checkEntry
+	}
+	if err := handle(target, h.Size); err != nil {
 		return fmt.Errorf("%.300q: %w", h.Name, err)
 	}
 	i.opts.Progress.Did(1, h.Size)
 	return nil
 }
 
-// checkOrStore compares the content of an entry with what is stored under the key target, while checking; otherwise it
-// stores it, unless it was stored before.
-func (i *importer) checkOrStore(target string, size int64) error {
+// checkEntry is what the first reading does with the current entry, of size bytes: it is errOtherStored if another
+// content is stored under the key target. What is not stored, the second reading adds: it is counted, and read here, so
+// that damage is found before anything is stored.
+func (i *importer) checkEntry(target string, size int64) error {
 	stored, known := i.stored[target]
 	switch {
-	case !i.checking && known:
-		i.result.Kept++
-		return nil
-	case !i.checking:
-		body, err := i.buffer(size)
-		if err != nil {
-			return err
-		}
-		defer body.close()
-		return i.store(target, body, size)
-	case known && target == layout.MetadataKey(i.opts.Root, i.ref, layout.Joined):
-		return nil // it may differ: recordEnd may have stored a later end
 	case !known:
 		i.added++
 		_, err := io.Copy(io.Discard, i.in)
 		return err
+	case target == layout.MetadataKey(i.opts.Root, i.ref, layout.Joined):
+		return nil // it may differ: recordEnd may have stored a later end
 	case stored != size:
-		return errOther
+		return errOtherStored
 	}
 	same, err := i.sameContent(target, i.in)
 	if err == nil && !same {
-		err = errOther
+		err = errOtherStored
 	}
 	return err
 }
 
-// errOther says that an object is stored with other content.
-var errOther = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
+// storeEntry is what the second reading does with the current entry, of size bytes: it stores it under the key target,
+// unless it was stored before the import.
+func (i *importer) storeEntry(target string, size int64) error {
+	if _, known := i.stored[target]; known {
+		i.result.Kept++
+		return nil
+	}
+	body, err := i.buffer(size)
+	if err != nil {
+		return err
+	}
+	defer body.close()
+	return i.store(target, body, size)
+}
+
+// errOtherStored says that an object is stored with other content.
+var errOtherStored = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
 	"`historyserver rm`", os.ErrExist)
 
 // buffered is an object that was read and not stored yet.
@@ -400,7 +410,7 @@ func (i *importer) buffer(size int64) (buffered, error) {
 }
 
 // store creates an object of size bytes and counts it as stored, or as kept if it exists with the same content. The
-// error is errOther if it exists with other content.
+// error is errOtherStored if it exists with other content.
 func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	err := i.opts.Store.Create(i.ctx, key, body)
 	if err == nil {
@@ -416,7 +426,7 @@ func (i *importer) store(key string, body io.ReadSeeker, size int64) error {
 	}
 	same, err := i.sameContent(key, body)
 	if err == nil && !same {
-		err = errOther
+		err = errOtherStored
 	}
 	if err == nil {
 		i.result.Kept++

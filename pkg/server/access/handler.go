@@ -63,7 +63,7 @@ func (a *Access) Handler(next http.Handler, public ...string) http.Handler {
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
 	if !errors.Is(err, ErrUnauthenticated) {
-		writeError(w, http.StatusServiceUnavailable, a.logUnavailable(w, err))
+		writeError(w, http.StatusServiceUnavailable, a.noteUnavailable(w, err))
 		return
 	}
 	if isNavigation(r) {
@@ -75,9 +75,10 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writeError(w, http.StatusUnauthorized, err)
 }
 
-// logUnavailable logs the error that kept a caller from being authenticated, and tells the client when to try again. It
-// returns the error to show, which has no more than strangers may see.
-func (a *Access) logUnavailable(w http.ResponseWriter, err error) error {
+// noteUnavailable logs the error that kept a caller from being authenticated, and sets the header that tells the client
+// when to try again; the caller writes the answer. It returns the error to show, which has no more than strangers may
+// see.
+func (a *Access) noteUnavailable(w http.ResponseWriter, err error) error {
 	w.Header().Set("Retry-After", "5") // seconds
 	if errors.Is(err, errFlooded) {    // the log is throttled: a line for each request would fill it
 		a.flooded.Warn(time.Now(), "callers are refused because too many requests have unknown tokens: "+
@@ -170,18 +171,18 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 		}
 		browser.Redirect(w, http.StatusSeeOther, browser.Relative(loginPath[1:]))
 	default:
-		refuseMethod(w)
+		answerOnlyGetPost(w)
 	}
 }
 
-// refuseMethod answers a request for a page that only GET, HEAD and POST are for.
-func refuseMethod(w http.ResponseWriter) {
+// answerOnlyGetPost answers a request for a page that only GET, HEAD and POST are for.
+func answerOnlyGetPost(w http.ResponseWriter) {
 	w.Header().Set("Allow", "GET, HEAD, POST")
 	http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
 }
 
-// refuseChange answers a request for a page that only GET and HEAD are for.
-func refuseChange(w http.ResponseWriter) {
+// answerOnlyGet answers a request for a page that only GET and HEAD are for.
+func answerOnlyGet(w http.ResponseWriter) {
 	w.Header().Set("Allow", "GET, HEAD")
 	http.Error(w, "Only GET.", http.StatusMethodNotAllowed)
 }
@@ -193,7 +194,7 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	page := loginPage{Next: browser.BelowRoot(r.FormValue("next")), Mode: a.config.Auth}
 	if a.provider != nil && r.Method == http.MethodPost { // people sign in at the provider, not with a token
-		refuseChange(w)
+		answerOnlyGet(w)
 		return
 	}
 	status := http.StatusOK
@@ -215,10 +216,10 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 		}
 		status, page.Error = http.StatusUnauthorized, signInRefusal(err)
 		if !errors.Is(err, ErrUnauthenticated) {
-			status, page.Error = http.StatusServiceUnavailable, a.logUnavailable(w, err).Error()
+			status, page.Error = http.StatusServiceUnavailable, a.noteUnavailable(w, err).Error()
 		}
 	default:
-		refuseMethod(w)
+		answerOnlyGetPost(w)
 		return
 	}
 	a.writeLoginPage(w, status, page)

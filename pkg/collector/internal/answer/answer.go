@@ -63,11 +63,12 @@ func boundedReader(r io.Reader) io.Reader {
 }
 
 // Token returns the next token, as json.Decoder does; numbers are json.Number. The error is a *Refusal if the answer
-// has more tokens or levels than any of Ray's.
+// has more bytes, tokens or levels than any of Ray's, or a longer string; other errors are the decoder's, such as
+// io.EOF at the end.
 func (r *Reader) Token() (json.Token, error) {
 	token, err := r.in.Token()
 	if err != nil {
-		return nil, asRefusal(err, "", 0) // a token is in no list
+		return nil, asRefusal(err)
 	}
 	if r.tokens++; r.tokens > maxTokens {
 		return nil, &Refusal{"tokens", maxTokens}
@@ -92,20 +93,22 @@ func Each[T any](in io.Reader, path []string, what string, max int, do func(T) e
 	list := jsonstream.New(boundedReader(in), MaxRow)
 	for _, key := range path {
 		if err := list.Enter(key); err != nil {
-			return asRefusal(err, what, max)
+			return asRefusal(err)
 		}
 	}
-	return asRefusal(jsonstream.Each(list, max, do), what, max)
+	err := jsonstream.Each(list, max, do)
+	if errors.Is(err, jsonstream.ErrMany) {
+		return &Refusal{what, max}
+	}
+	return asRefusal(err)
 }
 
-// asRefusal turns an error about a list that is too long, or about one of its rows, into a Refusal. what the list has,
-// and max how many of that are allowed.
-func asRefusal(err error, what string, max int) error {
+// asRefusal turns an error about an answer that is too long, or a row or string that is, into a Refusal. Other errors
+// stay as they are.
+func asRefusal(err error) error {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return &Refusal{"bytes", layout.MaxSnapshot}
-	case errors.Is(err, jsonstream.ErrMany):
-		return &Refusal{what, max}
 	case errors.Is(err, jsonstream.ErrLarge):
 		return &Refusal{"row", MaxRow}
 	}
