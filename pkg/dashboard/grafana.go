@@ -128,8 +128,8 @@ func dashboardOf(r *Request) string {
 	return ""
 }
 
-// sessionQuery returns the request's query for a Grafana that shows the session: with the session's name, and without what
-// would refresh the panels. Times relative to now become the session's own beginning and end, or the moment.
+// sessionQuery returns the request's query for a Grafana that shows the session: with the session's name, and without
+// what would refresh the panels. Times relative to now become the session's own beginning and end, or the moment.
 func sessionQuery(r *Request) url.Values {
 	query := r.Query()
 	query.Set("var-SessionName", r.Session.Ref.Name)

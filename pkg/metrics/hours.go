@@ -40,7 +40,7 @@ func List(ctx context.Context, store blob.Lister, root string, ref layout.Sessio
 	return listHardware(ctx, store, root, ref)
 }
 
-// areHardware says whether hours, one at least, are of hardware figures: List returns them only if there are no metrics.
+// areHardware says whether hours, one at least, are of hardware figures: List returns these only without metrics.
 func areHardware(hours []Hour) bool { return hours[0].hardware != nil }
 
 // listKind lists the hours that objects of one kind below a prefix make up, in the order of time and node.

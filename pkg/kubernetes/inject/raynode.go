@@ -122,8 +122,8 @@ func (n *rayNode) folderByVariables(env environment, start rayStart) (folder str
 
 const adviceFolder = "the collector looks in " + DefaultTmpDir + "; if Ray's files are elsewhere, set --ray-tmp-dir"
 
-// cleanFolder returns the clean path of a value for Ray's folder; false, and a warning, if it cannot be used. what names
-// where the value is from.
+// cleanFolder returns the clean path of a value for Ray's folder; false, and a warning, if it cannot be used. what
+// names where the value is from.
 func (n *rayNode) cleanFolder(v value, what string) (string, bool) {
 	if !v.isKnown() {
 		n.warn("%s depends on %s, which cannot be read here: %s", what, v.why, adviceFolder)

@@ -67,7 +67,7 @@ func (w *watcher) followOnce(ctx context.Context) error {
 	}
 	err := w.follow(ctx)
 	if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		// If the API server has forgotten the changes since w.version, follow has cleared it: the next call lists again.
+		// If the API server has forgotten the changes since w.version, follow has cleared it: the next call lists.
 		return nil
 	}
 	return fmt.Errorf("watch RayClusters: %w", withAdvice(err))

@@ -35,9 +35,10 @@ type Page struct {
 	Lines      []Line
 }
 
-// Read reads the page that begins at start, of a log that ends at end: at most so many lines, and pageBytes. start should
-// be where a line begins; a line that is longer than a page is given in parts, one a page. Where bytes are not stored, the page goes on with those behind the gap: the text before and behind it
-// counts as one line, as for an Index.
+// Read reads the page that begins at start, of a log that ends at end: at most so many lines, and pageBytes. start
+// should be where a line begins; a line that is longer than a page is given in parts, one a page. Where bytes are not
+// stored, the page goes on with those behind the gap: the text before and behind it counts as one line, as for an
+// Index.
 func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64, lines int) (Page, error) {
 	encoding, err := x.Encoding(ctx, f)
 	if err != nil {
@@ -67,7 +68,7 @@ func (x *Index) Read(ctx context.Context, f *sessionlogs.File, start, end int64,
 			}
 			next = lineEnd
 		}
-		// Only the page's first line may be the rest of a longer one. One without a line end may go on behind: in the next
+		// Only the page's first line may be the rest of a longer one. One without a line end may go on: in the next
 		// page, or when more of the log is stored.
 		mayGoOn := next == lineEnd
 		line := lineOf(encoding, rest[:lineEnd], first, mayGoOn)
