@@ -284,6 +284,26 @@ func notes(t *testing.T, store blob.Store, end string) (n int) {
 	return n
 }
 
+// TestNoWorker: work that gets no place among those that wait for a worker is not due again at once.
+func TestNoWorker(t *testing.T) {
+	in, store := calm(t)
+	s := replica(store, configOf(in.URL), time.Minute, ended(1, time.Now().Add(-time.Second)))
+	s.scan(t.Context(), time.Now())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	s.dispatch(ctx)
+	s.loop.Close()
+	if len(s.work) != 1 {
+		t.Fatalf("%d sessions to tell of, want 1", len(s.work))
+	}
+	for _, w := range s.work {
+		if w.busy || w.due.Before(began.Add(s.opts.Timing.MinWait)) {
+			t.Errorf("busy %t, due %s after it began", w.busy, w.due.Sub(began))
+		}
+	}
+}
+
 // TestEarlierSessions, which ended before webhooks were configured, are not told of; those that end later are, and by
 // one listing of each.
 func TestEarlierSessions(t *testing.T) {

@@ -192,3 +192,21 @@ func TestSeriesIsReadOnce(t *testing.T) {
 	}
 	says.EqualSlices(t, nodes(set, hour.Add(3*time.Minute)), []string{"a", "b"}, "the former session's nodes changed")
 }
+
+// TestSmallBudget: a snapshot of the usual size that needs more than the part for these has is parsed in the part for
+// large ones, not with more memory than was reserved.
+func TestSmallBudget(t *testing.T) {
+	body := "[" + strings.Repeat(`{"a": [1, 2, "three"]},`, 5_000) + "1]"
+	set, _ := snapshots(t, map[string]string{layout.SnapshotKey("log", testSession, "/events"): body})
+	set.opts.Memory = budget.New(budget.Options{Bytes: 10 << 20, Wait: time.Nanosecond})
+	release, err := set.opts.Memory.Reserve(t.Context(), budget.LargeParse, set.opts.Memory.Size(budget.LargeParse))
+	must.OK(t, err)
+	snap := lastOf(t, set, "/events")
+	if _, err := set.Value(t.Context(), snap); !errors.Is(err, budget.ErrBusy) {
+		t.Errorf("%v, want that the part for large ones is busy", err)
+	}
+	release()
+	if _, err := set.Value(t.Context(), snap); err != nil {
+		t.Error(err)
+	}
+}
