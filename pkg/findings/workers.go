@@ -167,8 +167,7 @@ func startError(text string) (reason string, from, to int) {
 	return reason, from, to
 }
 
-// crashOfWorker searches the logs of a worker for the lines that a crash leaves there. It returns what
-// crashInLogs does.
+// crashOfWorker searches the logs of a worker for the lines that a crash leaves there. It returns what crashIn does.
 func (b *builder) crashOfWorker(worker rayid.Worker) (how string, e Evidence) {
 	var logs []match
 	for _, file := range b.logsOf(worker) {
