@@ -168,7 +168,7 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 	text = strings.NewReplacer(`\"`, `"`, "&#39;", "'", "’", "'").Replace(text)
 	quoted := regexp.MustCompile("`([^`]{25,})`|\\*([^*|]{20,})\\*")
 	found := 0
-	for line := range strings.Lines(pages(t)["../docs/kubernetes/troubleshooting.md"]) {
+	for line := range strings.Lines(pages(t)["../docs/troubleshooting.md"]) {
 		cells := strings.Split(line, " | ")
 		if !strings.HasPrefix(line, "| ") || len(cells) < 2 {
 			continue
