@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -291,9 +292,24 @@ func TestExpand(t *testing.T) {
 		`{"level":"error","msg":"m","error":"torn"}`:                              "",
 		`{"level":"error","event":"m","exception":[{"exc_type":"Torn","exc_value":"7","is_cause":false,"frames":[{"filename":"/a.py","lineno":3,"name":"<module>"},{"filename":"/b.py","lineno":8,"name":"f","locals":{"x":"1"}}]}]}`: "ERROR  m\n" +
 			"Traceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n  File \"/b.py\", line 8, in f\nTorn: 7",
+		`{"level":"error","event":"m","exception":[{"exc_type":"Torn","exc_value":[{"exc_type":"Odd","exc_value":"7"}]}]}`: "ERROR  m\nTorn",
+		`{"level":"error","event":"m","exception":[]}`:                                                                     "",
 	} {
 		if got := string(Expand([]byte(line))); got != want {
 			t.Errorf("%s becomes\n%q, want\n%q", line, got, want)
 		}
+	}
+}
+
+// TestManyFrames: the memory for the frames of an exception grows with them, not with their square.
+func TestManyFrames(t *testing.T) {
+	const frames = 20_000
+	line := []byte(`{"level":"error","event":"m","exception":[{"exc_type":"Torn","frames":[` + strings.Repeat("{},", frames-1) + "{}]}]}")
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	text := Expand(line)
+	runtime.ReadMemStats(&after)
+	if n := bytes.Count(text, []byte("\n  File ")); n != frames || after.TotalAlloc-before.TotalAlloc > 1000*frames {
+		t.Errorf("%d frames, %d bytes", n, after.TotalAlloc-before.TotalAlloc)
 	}
 }

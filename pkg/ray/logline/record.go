@@ -160,16 +160,18 @@ func textOfValue(value []byte) (text string) {
 			}
 		}
 		_ = json.Unmarshal(value, &raised)
-		for i, e := range raised {
-			if i > 0 && !e.IsCause {
-				break
-			}
-			frames := ""
-			for _, at := range e.Frames {
-				frames += fmt.Sprintf("  File %q, line %s, in %s\n", at.Filename, at.Lineno, at.Name)
-			}
-			text = withTraceback(frames, strings.TrimSuffix(string(e.Type+": "+e.Value), ": "))
+		if len(raised) == 0 {
+			break
 		}
+		root := 0
+		for root+1 < len(raised) && raised[root+1].IsCause {
+			root++
+		}
+		e, frames := raised[root], strings.Builder{}
+		for _, at := range e.Frames {
+			fmt.Fprintf(&frames, "  File %q, line %s, in %s\n", at.Filename, at.Lineno, at.Name)
+		}
+		text = withTraceback(frames.String(), strings.TrimSuffix(string(e.Type+": "+e.Value), ": "))
 	}
 	return text
 }
@@ -187,7 +189,7 @@ type scalar string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (s *scalar) UnmarshalJSON(value []byte) error {
-	if value[0] != '{' {
+	if value[0] == '"' || isDigit(value[0]) {
 		*s = scalar(textOfValue(value))
 	}
 	return nil
