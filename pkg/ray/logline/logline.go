@@ -1,6 +1,6 @@
 // Package logline reads what a line of a log says of itself: its level, its time, its message, and whether it begins a
 // record or belongs to the one before. It knows the forms of Ray's own processes and of the libraries that programs on
-// Ray log with; docs/using.md has a table of them, which testdata/forms.json holds as the libraries printed them:
+// Ray log with; docs/log-forms.md has a table of them, which testdata/forms.json holds as the libraries printed them:
 //
 //	[2026-11-20 23:19:45,581 I 123 456] (raylet) main.cc:1: …        brackets, times, levels and names in any order
 //	ERROR:root:…   W1120 23:19:45.581 1 x.py:1] …   ERRO[0005] …     a level at the beginning

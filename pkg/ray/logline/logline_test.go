@@ -239,9 +239,9 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// TestDocs: docs/using.md has the table of the recorded forms. UPDATE_DOCS=1 writes it.
+// TestDocs: docs/log-forms.md has the table of the recorded forms. UPDATE_DOCS=1 writes it.
 func TestDocs(t *testing.T) {
-	const name, begin, end = "../../../docs/using.md", "<!-- forms -->\n", "<!-- /forms -->"
+	const name, begin, end = "../../../docs/log-forms.md", "<!-- forms -->\n", "<!-- /forms -->"
 	times := map[string]string{
 		"full": "yes", "year": "yes; the year from the session", "clock": "time of day; the date from the session",
 		"minute": "time of day to the minute; the date from the session", "none": "none",
