@@ -250,17 +250,18 @@ func (f *finding) tellsOfFailure(child *finding) bool {
 		(isGeneric(f.raised) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
 }
 
-// linkJobs links the failure of a job to that of another job which its last words name and which failed while it ran:
-// it may have started that job.
+// linkJobs links what ended a job to the failure of another job which its last words name and which failed while it
+// ran: it may have started that job.
 func (b *builder) linkJobs() {
-	for _, f := range b.findings {
-		if f.Kind != JobFailed || len(f.because) > 0 || !isGeneric(f.raised) {
+	for _, end := range b.findings {
+		f := end.rootCause()
+		if end.ended == nil || end.intended || f != end && f.ended != nil || ownBugs[f.raised.Type] {
 			continue
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
 		for _, other := range b.findings {
-			if other.ended != nil && !other.intended && other.SubmissionID != f.SubmissionID && other.last <= f.last &&
-				other.last >= f.ended.Start && namesJob(said, other.SubmissionID) {
+			if other.ended != nil && !other.intended && other.SubmissionID != end.SubmissionID &&
+				other.last <= f.last && other.last >= end.ended.Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}
 		}

@@ -244,7 +244,7 @@ func (f *finding) namedIn(text string) bool {
 		app, _, _ := strings.Cut(e.ID, "#")
 		namesApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
 		if len(e.Name) > 3 && mentions(text, e.Name) || noWord(app) && mentions(text, app) ||
-			namesApp("application %s ") || namesApp("application %q") || namesApp("'%s'") {
+			mentions(text, "application "+app) || namesApp("application %q") || namesApp("'%s'") {
 			return true
 		}
 	}

@@ -105,6 +105,9 @@ func (e *driverEnd) takeProcessException() {
 	}
 }
 
+// workerErrors begins Train's message about all ranks that failed.
+const workerErrors = "Training failed due to worker errors:"
+
 // takeRankException replaces an exception that Train raised over those of its workers by the one of the rank whose
 // failure is the cause of the others. It does nothing if the traceback begins in the driver's module and names no rank:
 // then the exception is the driver's own. logged is as for firstRankFailure.
@@ -113,8 +116,7 @@ func (e *driverEnd) takeRankException(logged func(rank string) output.Exception)
 		return
 	}
 	from := max(0, e.traceAt-(1<<10)) // where the log tells of the ranks that failed
-	if all := strings.LastIndex(e.log.text[:e.traceAt], "Training failed due to worker errors:"); all >= 0 &&
-		e.traceAt-all <= maxBetween {
+	if all := strings.LastIndex(e.log.text[:e.traceAt], workerErrors); all >= 0 && e.traceAt-all <= maxBetween {
 		from = all
 	}
 	first := firstRankFailure(e.log.text[from:], logged)
@@ -221,15 +223,19 @@ func (e *driverEnd) earlierError(title string) string {
 			return handled.String()
 		}
 	}
-	before := ""
+	before, above := "", e.log.text[:e.traceAt]
+	if at := strings.LastIndex(above, workerErrors); e.rank != "" && at >= 0 {
+		from, _ := e.log.lineBounds(at)
+		above = above[:from]
+	}
 	if saysLittle {
-		before = output.ErrorBefore(e.log.text[:e.traceAt], title)
+		before = output.ErrorBefore(above, title)
 	}
 	if before == "" && (foundNothing(e.raised) || e.raised.Type == "ZeroDivisionError") {
-		before = output.LastWarning(e.log.text[:e.traceAt])
+		before = output.LastWarning(above)
 	}
 	if before == "" && onlyStatus { // the process may have said why in words that are no error
-		before = output.LastErrorOrLine(e.log.text[:e.traceAt])
+		before = output.LastErrorOrLine(above)
 	}
 	return before
 }

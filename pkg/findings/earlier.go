@@ -78,7 +78,7 @@ func (b *builder) earlierFailure(end, root *finding) string {
 	}
 	isRelated := func(f *finding) bool {
 		sameActorClass := root.actorClass() != "" && f.actorClass() == root.actorClass()
-		return calledByRoot[f] || sameActorClass || root.missesResultOf(f) || end.handled.Same(f.raised)
+		return calledByRoot[f] || sameActorClass || root.speaksOf(f) || end.handled.Same(f.raised)
 	}
 	const related, driverStopped, driverWentOn = 0, 1, 2 // ranks, the preferred first
 	rank := func(f *finding) int {
@@ -142,22 +142,24 @@ func (b *builder) beginOfCallChain(f *finding, counts func(*finding) bool) *find
 func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	// until is the time (Unix ns) before which f must have begun
 	ofJob, until := j.hasDriver(f.job), root.last
+	named := (ofJob || f.Kind == Serve) && root.speaksOf(f)
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		askedServer := root == end || serverError().MatchString(root.raised.Message)
+		askedServer := root == end || named || serverError().MatchString(root.raised.Message)
 		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
 			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
+	} else if named { // the clock of its node may be ahead
+		until = root.last + nodeNoticedLate
 	}
 	switch {
-	case !ofJob || f.first >= until || !b.isUnrepaired(f):
+	case !ofJob || f.first >= until || !b.isUnrepaired(f) && !(named && f.Kind == Cancelled):
 		return false
 	case f == root || end.dependsOn(f) || f.dependsOn(root) || f.raised.Same(root.raised):
 		return false // it is told already
 	case f.isHung() || f.Kind == ActorStart || f.Kind == Data || f.Kind == Train:
 		return false // it did not come to an end, or only repeats what its tasks raised
-	case root == end && root.last-f.last > longBroken && b.driverWentOnAfter(f, end.job):
-		// what Python or a library raised of a value, in no words of the program, does not go back far
-		return inOwnWords(end.raised) || end.isSymptom()
+	case !named && root.last-f.last > longBroken && b.driverWentOnAfter(f, end.job):
+		return root.isSymptom() || root.raised.Type == "AssertionError" // what explains itself does not go back far
 	}
 	return true
 }
@@ -210,6 +212,13 @@ func (f *finding) isSymptom() bool {
 	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore
+}
+
+// speaksOf reports whether a failure's own words name what another finding is about, or the thing that it should have
+// brought. A mistake in code names types and variables.
+func (f *finding) speaksOf(other *finding) bool {
+	said := f.raised.Message
+	return f != other && !ownBugs[f.raised.Type] && other.isNamedIn(said) || f.missesResultOf(other)
 }
 
 // missesResultOf reports whether a task found nothing of what another one should have brought, as the other one's name

@@ -291,7 +291,7 @@ func (b *builder) readLostJobs() {
 
 // endedInException reports whether a driver's log shows that an exception ended the driver, although nobody recorded
 // its end: the exception is in the last line that the driver itself printed, and its traceback begins in the program's
-// module. What a function or a thread printed did not end the program.
+// module, or is that of a rank of Train. What a function or a thread printed did not end the program.
 func endedInException(log *logText) bool {
 	trace, at := output.LastTraceback(log.text)
 	if at < 0 {
@@ -305,7 +305,8 @@ func endedInException(log *logText) bool {
 			last = line
 		}
 	}
-	return raised.Type != "" && strings.Contains(last, raised.Type) && strings.Contains(trace, " in <module>")
+	ofModule := strings.Contains(trace, " in <module>") || strings.HasSuffix(strings.TrimSpace(log.text[:at]), ofRanks)
+	return raised.Type != "" && strings.Contains(last, raised.Type) && ofModule
 }
 
 // noteUnknown adds to b.missing what is not stored, if the session has ended and no job of it is known.

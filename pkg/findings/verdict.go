@@ -29,6 +29,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkJobs()
 	for _, f := range b.findings {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
+		if f.Kind == OutOfMemory {
+			f.Title = f.memoryTitle()
+		}
 		f.Title = b.withNames(f)
 		f.nameActors()
 	}
@@ -89,7 +92,6 @@ const failedWith = "; with it failed "
 func (b *builder) complete(f *finding) {
 	switch f.Kind {
 	case OutOfMemory:
-		f.Title = f.memoryTitle()
 		b.addRunName(f)
 	case NodeDied, GCSDied:
 		if len(f.names) > 0 {
