@@ -182,23 +182,23 @@ func TestNoReadOutlivesItsQuery(t *testing.T) {
 	must.OK(t, b.index(0))
 	d := b.kept()
 	all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
-	x := d.index
+	x, reads := d.index, 0
+	x.store = &storetest.Hooked{Store: b.store, Before: func(context.Context, storetest.Op, string) error {
+		reads++
+		return nil
+	}}
 	synctest.Test(t, func(t *testing.T) {
-		reads := 0
-		x.store = &storetest.Hooked{Store: b.store, Before: func(context.Context, storetest.Op, string) error {
-			reads++
-			return nil
-		}}
 		_, _, err := x.readGroups(t.Context(), []int{0, 0}, newAllowance(2*x.groupBytes(0)-1))
 		synctest.Wait()
 		if !errors.Is(err, ErrTooMuch) || reads > 0 {
 			t.Errorf("%v after %d reads", err, reads)
 		}
-		_, _, err = x.readGroups(t.Context(), []int{0}, newAllowance(x.groupBytes(0)))
-		if err != nil || reads == 0 {
-			t.Errorf("with enough memory: %d reads, %v", reads, err)
-		}
 	})
+	// Not in the bubble: the decoders that decompress a group are used again by other tests.
+	_, _, err := x.readGroups(t.Context(), []int{0}, newAllowance(x.groupBytes(0)))
+	if err != nil || reads == 0 {
+		t.Errorf("with enough memory: %d reads, %v", reads, err)
+	}
 }
 
 // TestStaleIndex: an index of other chunks does not count, and is written again; one that is right is left as it is.
