@@ -68,10 +68,14 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
 		all = append(all, last) // it ended before another one was ready
 	}
+	id := a.ID.String()
 	for _, m := range b.loggedByHead("gcs_server.out", failedOn()) {
+		if m.groups[3] != id {
+			continue
+		}
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
-		if err == nil && !known && m.groups[3] == a.ID.String() && worker != state.Worker {
+		if err == nil && !known && worker != state.Worker {
 			node, _ := rayid.Parse[rayid.Node](m.groups[2]) // the expression matched 56 hexadecimal digits
 			all = append(all, moment.ActorProcess{Node: node, Worker: worker, Left: m.at})
 		}

@@ -146,9 +146,9 @@ func TestDemandLines(t *testing.T) {
 	g := &group{Group: moment.Group{Name: "one", Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"CPU": 1}}}}}
 	d.addGroup(g)
-	found := b.matches(log, groupDemandLine())
+	found := b.loggedByHead(autoscalerLog, groupDemandLine())
 	d.addGroup(g)
-	if again := b.matches(log, groupDemandLine()); len(found) != 3 || &again[0] != &found[0] {
+	if again := b.loggedByHead(autoscalerLog, groupDemandLine()); len(found) != 3 || &again[0] != &found[0] {
 		t.Errorf("%d lines, searched again", len(found))
 	}
 	if shown := g.finding.Evidence; len(shown) != 1 || !strings.Contains(shown[0].Text, "'CPU': 2.0") {

@@ -224,22 +224,37 @@ type match struct {
 // whole returns all of a log as a match.
 func (l *logText) whole() match { return match{log: l, to: len(l.text)} }
 
-// search is what is searched for in a log.
+// search is what is searched for in a log, or in the heads' logs of one name.
 type search struct {
 	log        *logText
+	ofHeads    string
 	expression *regexp.Regexp
+}
+
+// searchOnce returns what find does, which is called once for each search, however many findings ask. Who appends to
+// the matches gets a copy.
+func (b *builder) searchOnce(s search, find func() []match) []match {
+	all, searched := b.found[s]
+	if !searched {
+		all = slices.Clip(find())
+		if b.found == nil {
+			b.found = map[search][]match{}
+		}
+		b.found[s] = all
+	}
+	return all
 }
 
 const maxMatches = 20_000 // of one expression in one log; what is kept of a log has fewer lines of one of Ray's kinds
 
-// matches returns where an expression matches a log, which is searched once, however many findings ask. It leaves out
-// matches in lines that are later than the requested moment. An expression that begins with fixed text is searched for
-// a hundred times as fast as one that begins with ^.
+// matches returns where an expression matches a log. It leaves out matches in lines that are later than the requested
+// moment. An expression that begins with fixed text is searched for a hundred times as fast as one that begins with ^.
 func (b *builder) matches(log *logText, expression *regexp.Regexp) []match {
-	all, searched := b.found[search{log, expression}]
-	if searched {
-		return all
-	}
+	return b.searchOnce(search{log: log, expression: expression}, func() []match { return b.find(log, expression) })
+}
+
+// find does what matches does, each time that it is called.
+func (b *builder) find(log *logText, expression *regexp.Regexp) (all []match) {
 	for _, found := range expression.FindAllStringSubmatchIndex(log.text, maxMatches) {
 		from, to := log.lineBounds(found[0])
 		m := match{log: log, from: found[0], to: found[1], at: b.logTime(log.text[from:to])}
@@ -251,20 +266,17 @@ func (b *builder) matches(log *logText, expression *regexp.Regexp) []match {
 		}
 		all = append(all, m)
 	}
-	if b.found == nil {
-		b.found = map[search][]match{}
-	}
-	all = slices.Clip(all) // who appends to it gets a copy
-	b.found[search{log, expression}] = all
 	return all
 }
 
 // loggedByHead returns where an expression matches the heads' logs of this name.
-func (b *builder) loggedByHead(name string, expression *regexp.Regexp) (all []match) {
-	for log := range b.logsOfNodes(pathIs(name)) {
-		all = append(all, b.matches(log, expression)...)
-	}
-	return all
+func (b *builder) loggedByHead(name string, expression *regexp.Regexp) []match {
+	return b.searchOnce(search{ofHeads: name, expression: expression}, func() (all []match) {
+		for log := range b.logsOfNodes(pathIs(name)) {
+			all = append(all, b.matches(log, expression)...)
+		}
+		return all
+	})
 }
 
 // lineBounds returns where the line, or the lines, of the match begin and end in its log.

@@ -76,8 +76,9 @@ var toBeDrained = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline:
 
 // drainLine returns the last line in which the GCS says that a node shall be drained.
 func (b *builder) drainLine(id rayid.Node) (last match, drained bool) {
+	wanted := id.String()
 	for _, m := range slices.Backward(b.loggedByHead("gcs_server.out", toBeDrained())) {
-		if m.groups[2] == id.String() {
+		if m.groups[2] == wanted {
 			return m, true
 		}
 	}

@@ -194,8 +194,10 @@ func (b *builder) replicasOf(app, deployment string) iter.Seq[rayid.Worker] {
 	return func(yield func(rayid.Worker) bool) {
 		for i := range b.session.Actors {
 			a := &b.session.Actors[i]
-			if state, _ := moment.ActorAt(a, b.moment.At); a.Class == replicaClass+app+":"+deployment &&
-				!yield(state.Worker) {
+			if a.Class != replicaClass+app+":"+deployment {
+				continue
+			}
+			if state, _ := moment.ActorAt(a, b.moment.At); !yield(state.Worker) {
 				return
 			}
 		}

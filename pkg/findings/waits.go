@@ -145,13 +145,18 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 // checkFailed matches what the GCS logs of a node that did not answer a health check (gcs_health_check_manager.cc).
 var checkFailed = lazyregexp.New(`Health check failed for node ([0-9a-f]{56}),`)
 
+// notChecked ends the title of a finding about a call whose actor's node did not answer a health check.
+const notChecked = " did not answer health checks"
+
 // addFailedCheck adds to the finding about a call of an actor that got no answer until at (Unix ns) that the actor's
 // node did not answer the head's health checks at that time. Such a node may be back before it counts as lost.
 func (b *builder) addFailedCheck(f *finding, a attempt, at int64) {
 	state, _ := b.actorState(actorIDOf(a.row)) // of the nil node if the actor is not known
 	for _, m := range b.loggedByHead("gcs_server.out", checkFailed()) {
 		if m.groups[1] == state.Node.String() && a.since <= m.at && m.at <= at+atTheEnd {
-			f.appendTitle("; its node " + b.nodeName(state.Node) + " did not answer health checks")
+			if !strings.Contains(f.Title, notChecked) { // of several calls the title tells the first one's node
+				f.appendTitle("; its node " + b.nodeName(state.Node) + notChecked)
+			}
 			f.addEvidence(b.lineEvidence(m))
 			return
 		}
