@@ -56,12 +56,16 @@ func (s *seriesSet) add(o layout.Object, b blob.Object) {
 }
 
 // SamplesAt returns the last hardware figures of every node before a moment (Unix nanoseconds), by the node's ID in
-// hex. It looks at the hour of the moment and the one before. Nothing stored is an empty map.
+// hex. It looks at the hour of the moment and the one before, without what the store has archived of them. Nothing
+// stored is an empty map.
 func (s *Set) SamplesAt(ctx context.Context, at int64) (map[string]layout.Sample, error) {
 	last := make(map[string]layout.Sample)
 	t := time.Unix(0, at)
 	for _, hour := range []time.Time{t.Add(-time.Hour), t} {
 		samples, err := s.series.readHour(ctx, seriesPath(hour))
+		if errors.Is(err, blob.ErrArchived) {
+			continue // the page shows the rest
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package snapshots
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -162,6 +163,27 @@ func TestSamplesAt(t *testing.T) {
 			cpu[node] = s.CPU
 		}
 		says.Equal(t, fmt.Sprint(cpu), want, "minute %d", minute)
+	}
+}
+
+// TestSamplesOfArchivedHour: hardware figures are those of the hours that the store has not archived.
+func TestSamplesOfArchivedHour(t *testing.T) {
+	hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
+	gone, there := layout.SeriesKey("log", testSession, hour.Add(-time.Hour)), layout.SeriesKey("log", testSession, hour)
+	store := storetest.New()
+	set := New(&storetest.Hooked{Store: store, Before: func(_ context.Context, op storetest.Op, key string) error {
+		if op == storetest.Get && key == gone {
+			return blob.ErrArchived
+		}
+		return nil
+	}}, Options{})
+	for key, at := range map[string]time.Time{gone: hour.Add(-time.Minute), there: hour.Add(time.Minute)} {
+		store.Objects[key] = fmt.Appendf(nil, `{"t": %d, "node": %q}`+"\n", at.UnixMilli(), at.Format("15:04"))
+		set.Add(must.Get(layout.ParseObject("log", testSession, key))(t), must.Get(store.Stat(t.Context(), key))(t))
+	}
+	samples := must.Get(set.SamplesAt(t.Context(), hour.Add(2*time.Minute).UnixNano()))(t)
+	if _, ok := samples["23:01"]; !ok || len(samples) != 1 {
+		t.Errorf("%+v", samples)
 	}
 }
 
