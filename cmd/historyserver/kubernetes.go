@@ -44,8 +44,8 @@ func (o *kubernetesOptions) addFlags(fs *pflag.FlagSet) {
 	settings.Heading(fs, "Running clusters", "enable-live-clusters", "live-collector-version")
 	settings.Heading(fs, "Server", "shutdown-delay")
 	for _, name := range []string{
-		"use-auth-token-mode", "session-process-timeout", "session-cache-size", "session-cache-ttl", "kube-api-qps",
-		"kube-api-burst",
+		"use-auth-token-mode", "session-process-timeout", "session-cache-size", "session-cache-max-bytes",
+		"session-cache-ttl", "kube-api-qps", "kube-api-burst",
 	} {
 		fs.String(name, "", "no effect; accepted for manifests of KubeRay's history server")
 		fs.Lookup(name).Hidden = true

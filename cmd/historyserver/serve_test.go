@@ -58,8 +58,8 @@ func TestSettings(t *testing.T) {
 	o, err := parse(t, []string{"--runtime-class-name=local", "--ray-root-dir=/history/",
 		"--session-cache-max-memory=512MiB", "--listen=127.0.0.1:0",
 		// KubeRay's
-		"--use-auth-token-mode", "--session-process-timeout", "2m", "--session-cache-size=10", "--session-cache-ttl", "1h",
-		"--kube-api-qps=50", "--kube-api-burst", "100"},
+		"--use-auth-token-mode", "--session-process-timeout", "2m", "--session-cache-size=10",
+		"--session-cache-max-bytes=0", "--session-cache-ttl", "1h", "--kube-api-qps=50", "--kube-api-burst", "100"},
 		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
 	must.OK(t, err)
 	if o.storage.Root != "history" || o.sessions.MaxBytes != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" ||
