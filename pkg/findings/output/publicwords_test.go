@@ -364,3 +364,30 @@ func TestStackOfMATLAB(t *testing.T) {
 		}
 	}
 }
+
+// TestTook: what only tells how long something took is not told in place of what was printed above it, unless it speaks
+// of an error.
+func TestTook(t *testing.T) {
+	const said = "3 of 9 shards differ"
+	for _, took := range []string{"elapsed: 4 s", "Ran 3 tests in 0.412s", "Total Test time (real) = 0.01 sec",
+		"Time:        1.234 s", "real\t0m4.210s", "Finished in 12.5 seconds", "done in 3m 20s", "Duration: 00:00:04"} {
+		says.Equal(t, LastWords(said+"\n"+took+"\n"), said, "%s", took)
+	}
+	for _, last := range []string{"gave up after 30 s", "lock of lake-7 not found in 30 s", "time is over: 3 shards left",
+		"done with 3 of 9"} {
+		says.Equal(t, LastWords(said+"\n"+last+"\n"), last, "%s", last)
+	}
+	says.Equal(t, LastWords("elapsed: 4 s\n"), "elapsed: 4 s", "nothing else")
+}
+
+// TestStatusOfRequest: a script's line about a status of HTTP that is an error, or about what somebody lacks, counts
+// before what others print behind it. The line of an access log does not.
+func TestStatusOfRequest(t *testing.T) {
+	for _, said := range []string{"crm: HTTP 403 for /v2/contacts: scope contacts.read", "got HTTP 502 from index-3",
+		"crm: token lacks scope contacts.read", "role etl lacks SELECT on orders"} {
+		says.Equal(t, LastWords(said+"\nshop: 500 orders\nelapsed: 4 s\n"), said, "%s", said)
+	}
+	for _, access := range []string{`10.0.0.7 - "GET /ready HTTP/1.1" 404 2`, "10.0.0.7: HTTP 200 for /ready"} {
+		says.Equal(t, LastWords(access+"\nshop: 500 orders\n"), "shop: 500 orders", "%s", access)
+	}
+}

@@ -19,7 +19,7 @@ var (
 	// saysError matches words of an error, also in other languages: what shells, pip, argparse, compilers and most
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|HTTP [45]\d\d|lacks \w+|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
 		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
 		`fehler\b|fehlgeschlagen|(?:kann|konnte|können|konnten) nicht\b|nicht (?:gefunden|lesbar|möglich|vorhanden)|keine berechtigung|verweigert|ungültig|erreur|échec|échoué|introuvable|impossible (?:d|à|\bto\b)|` +
@@ -47,6 +47,9 @@ var (
 	// width allows.
 	errorCountLine = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
 		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
+	// onlyTook matches a line that only tells how long something took: "Ran 3 tests in 0.4s", "elapsed: 4 s".
+	onlyTook = lazyregexp.New(`(?i)^\W*(?:[a-z]+\W+){0,3}?(?:time|elapsed|duration|took|ran \d+ tests?|finished|done|completed|real|user|sys)\b\W*(?:\(\w+\)|in|after|taken|is|was)?\W*` +
+		`\d[\d.:,]* ?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)?(?: ?\d[\d.]* ?(?:s|secs?|seconds?|m|mins?|minutes?))?\W*$`)
 	// noErrorWords matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
 	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no|keine) (?:errors?|failures?|failed|invalid|rejected|missing|fehler)\b|` +
@@ -140,6 +143,8 @@ func worthOf(line string) (worth, string) {
 	case level == logline.Warning:
 		return worthOfWarning(line, said, isError), said
 	case level != logline.Unknown:
+		return worthLittle, said
+	case !isError && onlyTook().MatchString(said):
 		return worthLittle, said
 	case !isError:
 		return ownLine, said
