@@ -56,13 +56,7 @@ func (b *builder) readSilentHead() {
 	if told, _ := b.rayletToldToEnd(head); b.session.EndStored && (told != "" || b.gcsFinding() != nil) {
 		return
 	}
-	last, shown := int64(0), Evidence{}
-	for _, path := range headLogs {
-		log := b.nodeLog(head, path)
-		if at, from, to := b.lastTime(log); at > last {
-			last, shown = at, b.evidence(log, from, to)
-		}
-	}
+	last, shown := b.lastLogged(head)
 	if last == 0 {
 		return
 	}
@@ -85,6 +79,17 @@ func (b *builder) readSilentHead() {
 			break
 		}
 	}
+}
+
+// lastLogged returns when a head last wrote a line (Unix ns), and that line; 0 if that is not known.
+func (b *builder) lastLogged(head rayid.Node) (last int64, shown Evidence) {
+	for _, path := range headLogs {
+		log := b.nodeLog(head, path)
+		if at, from, to := b.lastTime(log); at > last {
+			last, shown = at, b.evidence(log, from, to)
+		}
+	}
+	return last, shown
 }
 
 // lastTime returns the time of the last line of a log that begins with a time (Unix ns), and where that line begins and

@@ -276,9 +276,14 @@ func (b *builder) sessionEnd() int64 {
 	return b.session.End
 }
 
-// lastSign returns when the session ended (Unix ns), as sessionEnd does, or else the later time at the end of a log.
+// lastSign returns when the session ended (Unix ns), as sessionEnd does, or else the later time at the end of a log, or
+// of the head's logs if no end is stored.
 func (b *builder) lastSign(log *logText) int64 {
 	last, _, _ := b.lastTime(log)
+	if head := b.head(); !b.session.EndStored && !head.Nil() {
+		logged, _ := b.lastLogged(head)
+		last = max(last, logged)
+	}
 	return max(b.sessionEnd(), last)
 }
 
@@ -353,6 +358,8 @@ func (b *builder) addConstructor(a *entities.Actor, c attempt) {
 	case stillRuns:
 		minTime, how = runningConstructor, "has been running for %s"
 		until = cmp.Or(b.moment.At, until)
+	default:
+		until = b.lastSign(&logText{})
 	}
 	took := time.Duration(until - c.since)
 	if took < minTime {

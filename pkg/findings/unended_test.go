@@ -123,6 +123,25 @@ func TestUnended(t *testing.T) {
 			title:  `^Node 10.0.0.1.* ended without notice: its logs stop at 10:16:01 UTC, and then node 10.0.0.2 could not reach it any more$`,
 			own:    `it was waiting for crunch`,
 		},
+		"its environment is made, and only the head's logs go on": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)), other: map[string]string{
+				"runtime_env_agent.log":          strings.Replace(creating, "10:15:31", "10:20:30", 1),
+				"runtime_env_setup-00000001.log": "x\n", "gcs_server.out": "x\n",
+				"monitor.log": "2026-11-22 10:20:50,000\tINFO autoscaler.py:469 -- round\n",
+			},
+			title: `^The runtime environment of job raysubmit_open was not ready: pip \(torch==2.4, vllm\) had taken 20s`,
+			own:   `; the head ended without notice: nothing is stored after 10:20:50 UTC$`,
+		},
+		"the raylet's log goes on": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
+			other: map[string]string{"gcs_server.out": "x\n", "raylet.out": "[2026-11-22 10:21:55,000 I 88 88] (raylet) x.cc:1: fine\n"},
+			title: `it was waiting for crunch, which had been running for 6m0s; the head ended without notice: nothing is stored after 10:21:55 UTC$`,
+		},
+		"the head's logs end before the last event": {
+			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
+			other: map[string]string{"gcs_server.out": "x\n", "dashboard.log": "2026-11-22 10:15:55,000\tINFO head.py:1 -- fine\n"},
+			title: `running for 4m36s; the head ended without notice: nothing is stored after 10:20:31 UTC$`,
+		},
 		"both nodes are silent": {
 			log: running, events: append(runningTask("crunch"), driverOf(1, open)),
 			other:  map[string]string{"gcs_server.out": "[2026-11-22 10:16:01,000 I 55 55] (gcs_server) x.cc:1: fine\n"},
