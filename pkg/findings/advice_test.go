@@ -1,7 +1,9 @@
 package findings_test
 
 import (
+	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +80,73 @@ func TestMemoryTitle(t *testing.T) {
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no title %q:\n%s", want, all)
+		}
+	}
+}
+
+// trialActor returns the events of a trial's actor that ran out of memory, with the name that the actor shows, and of
+// two calls of it.
+func trialActor(shown string) []string {
+	events := deadActor("ImplicitFunc", "oomContext", oomText, "OUT_OF_MEMORY")
+	events[1] = strings.Replace(events[1], `"state": "DEAD"`, `"state": "DEAD", "reprName": "`+shown+`"`, 1)
+	return append(events, driverOf(1, "raysubmit_bad"))
+}
+
+// TestTrialWithoutMemory: a trial has the name of the function that its actor shows, if Tune printed none, and is named
+// once, with its calls in the same finding.
+func TestTrialWithoutMemory(t *testing.T) {
+	for name, c := range map[string]struct {
+		log, title string
+		events     []string
+	}{
+		"shown by its actor": {"", "^Tune trial fit_kernel ran out of memory: ", trialActor("fit_kernel")},
+		"of two, the one that died": {"", "^Tune trial fit_kernel ran out of memory: ",
+			append(trialActor("fit_kernel"), otherTrial("warm_up")...)},
+		"printed by Tune": {"Trial task failed for trial tuned_c1f3a_00000 \n", "^Tune trial tuned ran out of memory: ",
+			trialActor("fit_kernel")},
+		"shown by nobody": {"", "^ImplicitFunc, a Tune trial ran out of memory: ", trialActor("")},
+	} {
+		r, chain := badJob(t, submissionWithLog(t, 1, c.log+trace("ray.exceptions.OutOfMemoryError: "+oomText),
+			c.events...))
+		root := chain[len(chain)-1]
+		if root.Kind != findings.OutOfMemory || !regexp.MustCompile(c.title).MatchString(root.Title) {
+			t.Errorf("%s: %s", name, root.Title)
+		}
+		if n := len(slices.DeleteFunc(r.Findings, func(f *findings.Finding) bool {
+			return f.Kind != findings.OutOfMemory
+		})); n != 1 {
+			t.Errorf("%s: %d findings about memory", name, n)
+		}
+	}
+}
+
+// otherTrial returns the events of another trial of the same job, which lives.
+func otherTrial(shown string) []string {
+	about := `"actorId": "` + base64.StdEncoding.EncodeToString(append([]byte("othertrial12"), 0, 0, 0, 1)) + `"`
+	return []string{
+		eventOf("do", "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent",
+			about+`, "jobId": "AAAAAQ==", "className": "ImplicitFunc", "requiredResources": {"CPU": 1.0}`),
+		eventOf("lo", "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent", about+
+			`, "stateTransitions": [{"state": "ALIVE", "timestamp": "2026-11-22T10:15:50Z", "reprName": "`+shown+`"}]`),
+	}
+}
+
+// TestTrialWithParameters: the function that tune.with_parameters wraps gives a trial its name.
+func TestTrialWithParameters(t *testing.T) {
+	const tune = "Traceback (most recent call last):\n  File \"/env/tune/trainable/function_trainable.py\", line 249, in _trainable_func\n    output = fn()\n"
+	const inner = "  File \"/env/ray/tune/trainable/util.py\", line 134, in inner\n    return trainable(config, **fn_kwargs)\n           ^^^^^\n"
+	own := func(function string) string {
+		return "  File \"/app/fit.py\", line 18, in " + function + "\n    rows()\nOSError: torn"
+	}
+	for text, want := range map[string]string{
+		tune + inner + own("fit_forecast"): "^Tune trial fit_forecast failed: OSError: torn$",
+		tune + own("fit_forecast"):         "^Tune trial fit_forecast failed: OSError: torn$",
+		tune + own("inner"):                "^Tune trial inner failed: OSError: torn$", // a program's own
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, trace("RuntimeError: no result"),
+			append(failedTask(1, "ImplicitFunc.train", "TASK_EXECUTION_EXCEPTION", text), driverOf(1, "raysubmit_bad"))...))
+		if title := chain[len(chain)-1].Title; !regexp.MustCompile(want).MatchString(title) {
+			t.Errorf("%s: %s", want, title)
 		}
 	}
 }

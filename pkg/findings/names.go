@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -141,14 +142,16 @@ func (b *builder) actorIn(worker rayid.Worker) *entities.Actor {
 // Names that people gave, for the names of what Ray's libraries run.
 
 var (
-	// trialFrame matches the frame of Tune that calls a user's function, and the one below it.
-	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*  File "[^"\n]*", line \d+, in (\w{1,100})`)
+	// trialFrame matches the frame of Tune that calls a user's function, that of tune.with_parameters, and the one
+	// below it.
+	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*(?:  File "[^"\n]*trainable/util\.py", line \d+, in inner\n(?:    [^\n]*\n)*)?  File "[^"\n]*", line \d+, in (\w{1,100})`)
 	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID. So
 	// does trialNamed of any that starts, fails or ends.
 	trialFailed = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
 	trialNamed  = lazyregexp.New(`Trial (\w{1,100})_[0-9a-f]{5,8}_\d{5} `)
-	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods.
-	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?`)
+	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods, also
+	// several of them.
+	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?(?:, (?:ImplicitFunc|ResourceTrainable)\.\w+)*`)
 )
 
 // unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name. No Ray
@@ -204,7 +207,8 @@ func (b *builder) plainTitle(f *finding) string {
 }
 
 // trialName returns the name of the trials of Tune that failed in the job of a finding, as Tune printed it, or else of
-// all trials there. It is "" if the title is about no trial, or if trials have several names.
+// those that the finding is about, or of all trials there, as their actors or Tune show it. It is "" if the title is
+// about no trial, or if trials have several names.
 func (b *builder) trialName(f *finding) string {
 	j := b.jobOfID(f.job)
 	if j == nil || !ofTrial().MatchString(f.Title) {
@@ -213,9 +217,30 @@ func (b *builder) trialName(f *finding) string {
 	log := b.driverLog(j).text
 	all := trialFailed().FindAllStringSubmatch(log, -1)
 	if all == nil {
+		all = b.trialActors(f)
+	}
+	if all == nil {
 		all = trialNamed().FindAllStringSubmatch(log, -1)
 	}
 	return onlyName(all)
+}
+
+// trialActors returns the user's functions that the trials of a finding's job run, as matches of which the first group
+// is the name: as the actor shows itself that the finding is about, or else as all trials do.
+func (b *builder) trialActors(f *finding) (all [][]string) {
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
+		state, _ := moment.ActorAt(a, b.moment.At)
+		if a.Class+".train" != trialRun || a.Job != f.job || state.Repr == "" {
+			continue
+		}
+		shown := []string{"", output.Clip(state.Repr, maxName)}
+		if f.isAbout("actor", a.ID.String()) {
+			return [][]string{shown}
+		}
+		all = append(all, shown)
+	}
+	return all
 }
 
 // trialOf returns the user's function that a trial of Tune runs, from the traceback of its failure; "" if the text has

@@ -237,6 +237,8 @@ func (b *builder) taskFailed(a *failedAttempt) *finding {
 		a.kind == "ACTOR_UNSCHEDULABLE_ERROR" && b.actors[actorIDOf(a.row)] != nil
 	var f *finding
 	switch {
+	case memoryRanOut && b.actors[actorIDOf(a.row)].isOutOfMemory():
+		f = b.actors[actorIDOf(a.row)] // also of calls that had not reached its process
 	case memoryRanOut:
 		f = b.outOfMemory(a.job, a.node, a.name, a.text)
 	case nodeLost:

@@ -391,6 +391,9 @@ const (
 	maxCommand    = 80       // bytes of a process's command in a title
 )
 
+// isOutOfMemory reports whether the finding, which may be nil, is about memory that ran out.
+func (f *finding) isOutOfMemory() bool { return f != nil && f.Kind == OutOfMemory }
+
 // memoryTitle returns the title of a finding about memory that ran out.
 func (f *finding) memoryTitle() string {
 	title := fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", listNames(f.names))
