@@ -421,8 +421,8 @@ func (s *Sender) look(ctx context.Context, ref layout.Session, w *watch, e catal
 }
 
 // sendTo sends an event to a receiver once; the error is errPaused if the receiver is paused. It is paused after
-// pauseAfter errors in a row, as which an answer counts that it wants fewer requests: each time longer, but at least
-// for as long as it asks for, up to MaxWait. After a pause one event is sent first, to see whether it is taken.
+// pauseAfter errors in a row, or when it answers that it wants fewer requests: each time longer, but at least for as
+// long as it asks for, up to MaxWait. After a pause one event is sent first, to see whether it is taken.
 func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	if !t.mayTry(s.opts.Timing.Request) {
 		return errPaused

@@ -370,8 +370,8 @@ func (i *importer) storeEntry(target string, size int64) error {
 }
 
 // errOtherStored says that an object is stored with other content.
-var errOtherStored = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first with "+
-	"`historyserver rm`", os.ErrExist)
+var errOtherStored = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first "+
+	"with `historyserver rm`", os.ErrExist)
 
 // buffered is an object that was read and not stored yet.
 type buffered struct {
