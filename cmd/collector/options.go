@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"regexp"
 	"slices"
@@ -260,7 +261,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 			"--event-compression=%q contradicts --event-compression-enabled, which is gzip", o.eventCompression)
 		o.eventCompression = "gzip"
 	}
-	for flag := range collectorParts {
+	for _, flag := range slices.Sorted(maps.Keys(collectorParts)) {
 		on, err := fs.GetBool(flag)
 		m.addIf(err == nil && !on, "--%s=false: this collector stores both events and logs; remove the flag", flag)
 	}
