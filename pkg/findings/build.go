@@ -192,7 +192,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	for _, step := range []func(){
 		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readGroups, b.readPending,
 		b.readConstructors, b.readWaits, b.readEvents, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
-		b.readLostJobs, b.readSilentHead, b.readPods, b.readUnended,
+		b.readSilentHead, b.readPods, b.readUnended,
 	} {
 		if step(); b.stopOn(context.Cause(ctx)) {
 			return nil, b.err

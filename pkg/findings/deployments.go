@@ -126,27 +126,26 @@ var (
 // applicationsUnbuilt finds applications of which importing the module, or running the builder, had not come to an end
 // when the session ended.
 func (c *controllerLog) applicationsUnbuilt() {
-	b := c.b
-	later := b.matches(c.log, aboutApp())
-	for log := range b.logsOfNodes(pathBegins("serve/controller_build_")) {
-		all := b.matches(log, importing())
+	later := c.matches(c.log, aboutApp())
+	for log := range c.logsOfNodes(pathBegins("serve/controller_build_")) {
+		all := c.matches(log, importing())
 		if len(all) == 0 {
 			continue
 		}
-		m, until := all[len(all)-1], min(b.sessionEnd(), b.end)
+		m, until := all[len(all)-1], min(c.sessionEnd(), c.end)
 		app, took := m.groups[1], time.Duration(until-m.at)
 		mentioned := func(l match) bool { return l.groups[1] == app && l.at >= m.at }
 		if took < longConstructor || slices.ContainsFunc(later, mentioned) {
 			continue
 		}
-		f := b.findOrAdd(Serve, app+"#"+stillStarting)
+		f := c.findOrAdd(Serve, app+"#"+stillStarting)
 		f.Title = fmt.Sprintf("Serve application %s was not deployed: importing and building it had taken %s", app,
 			took.Round(time.Second))
-		f.addEntity(b.applicationEntity(app))
+		f.addEntity(c.applicationEntity(app))
 		f.lastUntil(m.at)
 		f.lastUntil(until)
-		f.addEvidence(b.lineEvidence(m))
-		f.Severity = b.severityAlone()
+		f.addEvidence(c.lineEvidence(m))
+		f.Severity = c.severityAlone()
 	}
 }
 
@@ -233,18 +232,31 @@ func (f *finding) aboutOther(text string) bool {
 	})
 }
 
-// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A short
-// name may be any word. So a deployment's name counts only from four letters on, and an application's only if it is no
-// plain word, is in single quotes, or follows the word "application".
+// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A name of
+// up to three letters may be any word and does not count.
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {
 		if e.Type != "deployment" {
 			continue
 		}
 		app, _, _ := strings.Cut(e.ID, "#")
-		namesApp := func(form string) bool { return strings.Contains(text, fmt.Sprintf(form, app)) }
-		if len(e.Name) > 3 && mentions(text, e.Name) || noWord(app) && mentions(text, app) ||
-			mentions(text, "application "+app) || namesApp("application %q") || namesApp("'%s'") {
+		if len(e.Name) > 3 && mentions(text, e.Name) || namesApplication(text, app) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesApplication reports whether a text names an application: its name counts if it is no plain word, is in single
+// quotes, follows the word "application", or is in the path of an address.
+func namesApplication(text, app string) bool {
+	quoted := strings.Contains(text, fmt.Sprintf("application %q", app)) || strings.Contains(text, "'"+app+"'")
+	if quoted || noWord(app) && mentions(text, app) || mentions(text, "application "+app) {
+		return true
+	}
+	for word := range strings.FieldsSeq(text) {
+		_, address, found := strings.Cut(word, "://")
+		if found && strings.Contains(strings.TrimRight(address, ".,;:'\")]")+"/", "/"+app+"/") {
 			return true
 		}
 	}

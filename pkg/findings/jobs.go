@@ -70,6 +70,9 @@ func (b *builder) readJobs() {
 	b.setLostApart(known)
 }
 
+// maxUnrecorded is how many logs of drivers are read of which only the end is stored.
+const maxUnrecorded = 20
+
 // readUnrecordedEnds looks at the logs of drivers of which it is only known that they ended, as when the head was lost
 // with them. Ray shows all of them as successes. A driver whose log ends in an exception, or in words about an error,
 // failed; of the others b.missing says that nobody knows how they ended.
@@ -80,8 +83,8 @@ func (b *builder) readUnrecordedEnds() {
 		if j.Message != moment.EndNotRecorded {
 			continue
 		}
-		if read++; read > maxLostJobs {
-			b.noteMissing("Only %d logs of drivers whose end was not recorded were looked at.", maxLostJobs)
+		if read++; read > maxUnrecorded {
+			b.noteMissing("Only %d logs of drivers whose end was not recorded were looked at.", maxUnrecorded)
 			break
 		}
 		if log := b.driverLog(j); endedInException(log) || output.EndsInError(log.text) {
@@ -229,12 +232,9 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
 }
 
-// maxLostJobs is how many logs of drivers are read whose jobs, or the ends of them, are not stored.
-const maxLostJobs = 20
-
-// setLostApart moves jobs from b.jobs to b.lostJobs of which nothing is stored but the log of their driver: neither
-// events nor the dashboard's list of jobs names them, so nothing says that they were pending. Those that the log shows
-// to have run also stay in b.jobs. It does nothing while the session runs, because their records may still come.
+// setLostApart leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows that
+// they ran or ended in an exception: neither events nor the dashboard's list names them, so nothing says that they were
+// pending. It does nothing while the session runs, because their records may still come.
 func (b *builder) setLostApart(known []moment.Job) {
 	if b.isOpen() {
 		return
@@ -251,41 +251,23 @@ func (b *builder) setLostApart(known []moment.Job) {
 		}
 	}
 	logs := b.moment.LogNames().Jobs
-	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool {
+	kept := b.jobs[:0]
+	for _, j := range b.jobs {
 		_, logged := logs[j.SubmissionID]
-		if !logged || recorded[j.SubmissionID] || !j.id.Nil() || jobstatus.Ended(j.Status) {
-			return false
+		if logged && !recorded[j.SubmissionID] && j.id.Nil() && !jobstatus.Ended(j.Status) {
+			b.lostJobs = append(b.lostJobs, j.SubmissionID)
+			switch {
+			case j.Status != jobstatus.Pending:
+			case endedInException(b.driverLog(&j)):
+				j.Status = jobstatus.Failed
+			default:
+				continue
+			}
 		}
-		b.lostJobs = append(b.lostJobs, j.SubmissionID)
-		return j.Status == jobstatus.Pending
-	})
-}
-
-// readLostJobs looks at the logs of drivers whose jobs are not stored. If a log ends in a traceback, it shows how the
-// driver ended.
-func (b *builder) readLostJobs() {
-	if len(b.lostJobs) == 0 {
-		return
+		kept = append(kept, j)
 	}
-	b.noteMissing("The job's own record is not stored, only its driver's log: %s.",
-		listNames(b.lostJobs))
-	logs := b.moment.LogNames().Jobs
-	for i, submission := range b.lostJobs {
-		if slices.ContainsFunc(b.jobs, func(j job) bool { return j.SubmissionID == submission }) {
-			continue // its log shows that it ran, so it is looked at like others
-		}
-		file := moment.LogFile{Node: logs[submission], Path: moment.SubmissionLog(submission)}
-		if i >= maxLostJobs {
-			b.unreadLogs[file] = true
-			continue
-		}
-		log := b.readLog(file)
-		j := &job{Job: moment.Job{SubmissionID: submission, Node: log.file.Node}}
-		if e := b.driverEndOf(j, log); endedInException(log) && e.hasException() {
-			f := b.driverRaised(j, &e)
-			b.showEnd(f, &e)
-			b.linkDriver(f, j, &e)
-		}
+	if b.jobs = kept; len(b.lostJobs) > 0 {
+		b.noteMissing("The job's own record is not stored, only its driver's log: %s.", listNames(b.lostJobs))
 	}
 }
 

@@ -95,20 +95,6 @@ func (b *builder) applicationDeleted(end, root *finding) string {
 	})
 }
 
-// namesApplication reports whether a text names an application as Serve does, or in the path of an address.
-func namesApplication(text, app string) bool {
-	if strings.Contains(text, "pplication '"+app+"'") || strings.Contains(text, "app='"+app+"'") {
-		return true
-	}
-	for word := range strings.FieldsSeq(text) {
-		_, address, found := strings.Cut(word, "://")
-		if found && strings.Contains(strings.TrimRight(address, ".,;:'\")]")+"/", "/"+app+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // busyWith returns a job, other than one, that ran at a time (Unix ns) and had begun shortly before it or ended shortly
 // after it; nil if there is none.
 func (b *builder) busyWith(at int64, but *job) *job {

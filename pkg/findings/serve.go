@@ -36,7 +36,7 @@ var (
 
 // controllerLog reads a log of Serve's controller.
 type controllerLog struct {
-	b       *builder
+	*builder
 	log     *logText
 	broken  deployments
 	started map[string]int // the last line that tells of a replica that started, by deployment='…' and by app='…'
@@ -47,7 +47,7 @@ type controllerLog struct {
 func (b *builder) readServe() {
 	broken := deployments{}
 	for log := range b.logsOfNodes(isOfController) {
-		c := &controllerLog{b: b, log: log, broken: broken, started: startedIn(log.text)}
+		c := &controllerLog{builder: b, log: log, broken: broken, started: startedIn(log.text)}
 		c.replicasRaised() // first, because later steps leave out what it found
 		c.replicasCrashed()
 		c.applicationsFailed()
@@ -96,21 +96,20 @@ func (c *controllerLog) startedAfter(after int, of, name string) bool {
 // applicationsFailed finds applications that could not be built or deployed. If Serve refused an application's config,
 // the controller logs only a traceback without a name: it counts if the log is about one application only.
 func (c *controllerLog) applicationsFailed() {
-	b, log := c.b, c.log
-	failed := b.matches(log, appFailed())
-	if app := onlyName(appNamed().FindAllStringSubmatch(log.text, -1)); app != "" {
-		for _, m := range b.matches(log, configRefused()) {
+	failed := c.matches(c.log, appFailed())
+	if app := onlyName(appNamed().FindAllStringSubmatch(c.log.text, -1)); app != "" {
+		for _, m := range c.matches(c.log, configRefused()) {
 			m.groups = append(m.groups, app)
 			failed = append(failed, m)
 		}
 	}
 	for _, m := range failed {
 		app := m.groups[1]
-		said, shown := b.logEntry(m)
-		f := b.applicationFailed(app, said, m.at, shown)
+		said, shown := c.logEntry(m)
+		f := c.applicationFailed(app, said, m.at, shown)
 		// whoever gives up at once deletes it, too, as a program does that ends
 		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
-		if c.startedAfter(m.to, "app", app) || slices.ContainsFunc(b.matches(log, appDeleted()), deleted) {
+		if c.startedAfter(m.to, "app", app) || slices.ContainsFunc(c.matches(c.log, appDeleted()), deleted) {
 			f.Severity = Warning // it was deployed again, or somebody gave it up
 		}
 	}
@@ -143,15 +142,14 @@ func entryEnd(log *logText, at int) int {
 // replicasRaised finds deployments whose replicas did not start. If a job ended, its end says whether that mattered, so
 // the finding is only a warning at first.
 func (c *controllerLog) replicasRaised() {
-	b, log := c.b, c.log
-	for _, m := range b.matches(log, replicaRaised()) {
+	for _, m := range c.matches(c.log, replicaRaised()) {
 		deployment, app := m.groups[1], m.groups[2]
-		said, shown := b.logEntry(m)
+		said, shown := c.logEntry(m)
 		raised := output.ExceptionOf(said)
 		if strings.Contains(said, "Check replica logs") || output.ToldAbove(raised.String()) {
-			raised = b.replicaException(app, deployment, raised)
+			raised = c.replicaException(app, deployment, raised)
 		}
-		f := b.replicaFailed(app, deployment, raised)
+		f := c.replicaFailed(app, deployment, raised)
 		why := "its replicas raised " + reasonOf(f.raised, said)
 		switch { // in these cases there are no replicas
 		case strings.Contains(m.groups[0], "Gang scheduling failed"):
@@ -163,7 +161,7 @@ func (c *controllerLog) replicasRaised() {
 		f.lastUntil(m.at) // a deployment whose replicas are tried again and again counts once
 		f.addEvidence(shown)
 		// it becomes an error if Serve gives up the deployment, or if the session ended before a replica started
-		if f.Severity = b.severityAlone(); c.startedAfter(m.to, "deployment", deployment) {
+		if f.Severity = c.severityAlone(); c.startedAfter(m.to, "deployment", deployment) {
 			f.Severity = Warning
 		}
 		c.broken.add(deployment, f)
@@ -232,11 +230,10 @@ var (
 // proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the
 // controller gave up because they did not answer.
 func (c *controllerLog) proxiesFailed() {
-	b, log := c.b, c.log
-	givenUp := b.matches(log, proxyGivenUp())
-	for _, m := range b.matches(log, proxyNotReady()) {
+	givenUp := c.matches(c.log, proxyGivenUp())
+	for _, m := range c.matches(c.log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
-		said, shown := b.logEntry(m)
+		said, shown := c.logEntry(m)
 		raised := output.ExceptionOf(said)
 		why := raised.String()
 		if m.groups[2] != "" {
@@ -247,15 +244,15 @@ func (c *controllerLog) proxiesFailed() {
 		if why == "" || raised.Type == "" && gaveUp < 0 {
 			continue
 		}
-		f := b.findOrAdd(Serve, "proxy "+id.String()+output.Normalised(why))
+		f := c.findOrAdd(Serve, "proxy "+id.String()+output.Normalised(why))
 		f.raised = raised
-		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", b.nodeName(id), why))
+		f.Title = cmp.Or(f.Title, fmt.Sprintf("Serve's proxy on node %s did not start: %s", c.nodeName(id), why))
 		f.Severity = Warning // it becomes an error if a driver failed because of it
 		f.lastUntil(m.at)
-		f.describe(occurrence{name: "ProxyActor", entity: b.nodeEntity(id), evidence: []Evidence{shown}})
+		f.describe(occurrence{name: "ProxyActor", entity: c.nodeEntity(id), evidence: []Evidence{shown}})
 		f.addName("proxy_ready_refs") // in the traceback of a driver that waited for its proxies
 		if gaveUp >= 0 {
-			f.addEvidence(b.lineEvidence(givenUp[gaveUp]))
+			f.addEvidence(c.lineEvidence(givenUp[gaveUp]))
 		}
 	}
 }
@@ -264,9 +261,8 @@ func (c *controllerLog) proxiesFailed() {
 // failed health check tells, or else as the end of the replica's process does. If no check tells, nodes that were lost
 // at that time may be the cause.
 func (c *controllerLog) replicasCrashed() {
-	b, log := c.b, c.log
 	checks := c.failedChecks()
-	for _, m := range b.matches(log, replicaCrashed()) {
+	for _, m := range c.matches(c.log, replicaCrashed()) {
 		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
 		if f := c.broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
 			continue // it crashed while replicas did not start
@@ -276,13 +272,13 @@ func (c *controllerLog) replicasCrashed() {
 		if !byCheck {
 			check = failedCheck{}
 		}
-		f := b.findOrAdd(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.raised.String()))
+		f := c.findOrAdd(Serve, app+"#"+deployment+"crashed"+output.Normalised(check.raised.String()))
 		if f.Title == "" { // for a replica that crashed, Serve also logs that it failed its health check
 			how = strings.Replace(how, "failed health check", "failed their health checks", 1)
 			f.Title = fmt.Sprintf("Replicas of deployment %s of application %s %s", deployment, app, how)
 			if byCheck {
 				f.Title += ": " + check.raised.String()
-			} else if ended, shown := b.replicaEnded(app, deployment, m.at); ended != "" {
+			} else if ended, shown := c.replicaEnded(app, deployment, m.at); ended != "" {
 				f.Title += ": " + ended
 				f.addEvidence(shown)
 			}
@@ -290,11 +286,11 @@ func (c *controllerLog) replicasCrashed() {
 		if byCheck {
 			f.raised = check.raised
 		}
-		f.addDeployment(b, app, deployment)
-		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, b.lineEvidence(m)}})
+		f.addDeployment(c.builder, app, deployment)
+		f.add(occurrence{at: m.at, evidence: []Evidence{check.evident, c.lineEvidence(m)}})
 		f.Severity = Warning
 		// the head may notice later than the controller that a node is lost
-		for _, lost := range b.findings {
+		for _, lost := range c.findings {
 			if lost.Kind == NodeDied && !byCheck && lost.first <= m.at+atTheEnd && m.at <= lost.first+nodeNoticedLate {
 				f.causedBy(lost)
 			}
@@ -320,18 +316,17 @@ func (b *builder) replicaEnded(app, deployment string, at int64) (how string, sh
 
 // updatesFailed finds deployments that Serve gave up.
 func (c *controllerLog) updatesFailed() {
-	b, log := c.b, c.log
-	for _, m := range b.matches(log, updateFailed()) {
+	for _, m := range c.matches(c.log, updateFailed()) {
 		for name := range strings.SplitSeq(m.groups[1], ",") {
 			name = strings.Trim(name, "' ")
 			f := c.broken.lastBefore(name, m.at)
 			if f == nil {
-				f = b.findOrAdd(Serve, "#"+name)
+				f = c.findOrAdd(Serve, "#"+name)
 				f.Title = fmt.Sprintf("Deployment %s became unhealthy", name)
 				f.addName("deployment " + name)
 				f.count(m.at)
 			}
-			f.addEvidence(b.lineEvidence(m))
+			f.addEvidence(c.lineEvidence(m))
 			f.Severity = Error
 			if c.startedAfter(m.to, "deployment", name) {
 				f.Severity = Warning // it came back, or was deployed again
@@ -350,15 +345,14 @@ type failedCheck struct {
 // failedChecks returns the first failed health check of each deployment in a controller's log, by app#deployment: the
 // first one that raised an exception, or if none did, the first one that was not answered.
 func (c *controllerLog) failedChecks() map[string]failedCheck {
-	b, log := c.b, c.log
 	first := map[string]failedCheck{}
 	for _, expression := range []*regexp.Regexp{checkRaised(), notAnswered()} {
-		for _, m := range b.matches(log, expression) {
+		for _, m := range c.matches(c.log, expression) {
 			key := m.groups[2] + "#" + m.groups[1]
 			if _, known := first[key]; known {
 				continue
 			}
-			said, shown := b.logEntry(m)
+			said, shown := c.logEntry(m)
 			raised := output.ExceptionOf(said)
 			if expression == notAnswered() {
 				raised = output.Exception{Message: "no answer within " + m.groups[3] + " s"}
@@ -378,15 +372,14 @@ var replicaSlow = controllerLine("WARNING", `(Deployment '([^']*)' in applicatio
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
 // they take long, and no later line says that one started. A deployment that only wanted more replicas does not count.
 func (c *controllerLog) replicasSlow() {
-	b, log := c.b, c.log
-	for _, m := range b.matches(log, replicaSlow()) {
+	for _, m := range c.matches(c.log, replicaSlow()) {
 		deployment, app := m.groups[2], m.groups[3]
 		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) ||
-			scalesUp(log.text[:m.from], deployment) {
+			scalesUp(c.log.text[:m.from], deployment) {
 			continue
 		}
-		said, shown := b.logEntry(m)
-		b.notStarted(app, deployment, m.groups[1]+said, m.at, shown)
+		said, shown := c.logEntry(m)
+		c.notStarted(app, deployment, m.groups[1]+said, m.at, shown)
 	}
 }
 
@@ -413,29 +406,28 @@ var (
 // scaling may raise. As long as the loop does not go on, no application changes its state, so whoever deploys one
 // waits.
 func (c *controllerLog) loopRaised() {
-	b, log := c.b, c.log
-	all := b.matches(log, loopRaised())
-	if len(all) < crashLoop || min(b.sessionEnd(), b.end)-all[len(all)-1].at > longBroken {
+	all := c.matches(c.log, loopRaised())
+	if len(all) < crashLoop || min(c.sessionEnd(), c.end)-all[len(all)-1].at > longBroken {
 		return
 	}
 	m := all[len(all)-1]
-	said, shown := b.logEntry(m)
-	f := b.findOrAdd(Serve, "controller"+stillStarting)
+	said, shown := c.logEntry(m)
+	f := c.findOrAdd(Serve, "controller"+stillStarting)
 	f.raised = output.ExceptionOf(said)
 	f.Title = "Serve's controller could not go on with its applications: it raised " + reasonOf(f.raised, said)
-	for _, policy := range b.matches(log, scaledBy()) {
+	for _, policy := range c.matches(c.log, scaledBy()) {
 		function, deployment, app := policy.groups[1], policy.groups[2], policy.groups[3]
 		if strings.Contains(said, ", in "+function+"\n") {
 			f.Title = fmt.Sprintf("Serve's controller could not scale %sapplication %s: the autoscaling policy %s raised %s",
 				encloseIfAny("deployment ", deployment, " of "), app, function, reasonOf(f.raised, said))
-			f.addEntity(b.applicationEntity(app))
+			f.addEntity(c.applicationEntity(app))
 			if deployment != "" {
-				f.addDeployment(b, app, deployment)
+				f.addDeployment(c.builder, app, deployment)
 			}
 		}
 	}
 	f.lastUntil(all[0].at)
 	f.lastUntil(m.at)
 	f.addEvidence(shown)
-	f.Severity = b.severityAlone()
+	f.Severity = c.severityAlone()
 }
