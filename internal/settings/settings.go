@@ -28,18 +28,18 @@ const (
 	annotationPath   = "rayhistory/config-path"
 )
 
-// Bind gives flags the environment variables env lists by flag name, besides RAYHISTORY_{FLAG_NAME}. It panics where
-// there is no such flag, as the other functions here do: that is a mistake in the program, not in a setting.
-func Bind(fs *pflag.FlagSet, env map[string][]string) {
-	for flag, names := range env {
-		annotate(fs, flag, annotationEnv, names)
-	}
-}
-
-// InFile gives flags the names that file lists by flag name, besides their own, in the JSON file.
-func InFile(fs *pflag.FlagSet, file map[string][]string) {
-	for flag, names := range file {
-		annotate(fs, flag, annotationFile, names)
+// Bind gives flags further names, which are listed by flag: environment variables, in capitals, besides
+// RAYHISTORY_{FLAG_NAME}, and names in the JSON file, which begin with a small letter. It panics where there is no such
+// flag, as the other functions here do: that is a mistake in the program, not in a setting.
+func Bind(fs *pflag.FlagSet, names map[string][]string) {
+	for flag, all := range names {
+		for _, name := range all {
+			annotation := annotationEnv
+			if name[0] >= 'a' {
+				annotation = annotationFile
+			}
+			annotate(fs, flag, annotation, []string{name})
+		}
 	}
 }
 

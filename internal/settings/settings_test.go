@@ -39,7 +39,7 @@ func flags(c *config) *pflag.FlagSet {
 	Alias(fs, "s3-ssl", "s3-tls")
 	Bind(fs, map[string][]string{"s3-bucket": {"S3_BUCKET"}, "storage-backend": {"STORAGE_BACKEND"},
 		"s3-secret-key": {"AWS_S3SECRET", "OTHER_SECRET"}, "events-port": {"EVENTS_PORT"}})
-	InFile(fs, map[string][]string{"s3-bucket": {"s3Bucket"}, "s3-ssl": {"s3SSL"}})
+	Bind(fs, map[string][]string{"s3-bucket": {"s3Bucket"}, "s3-ssl": {"s3SSL"}})
 	Secret(fs, "s3-secret-key")
 	FilePath(fs, "config-path")
 	return fs

@@ -19,7 +19,6 @@ type renamed struct {
 	there string // what they begin with in the store instead
 }
 
-// storeKey returns an object's key in the store.
 func (r renamed) storeKey(key string) (string, error) {
 	rest, ok := strings.CutPrefix(key, r.here)
 	if !ok {
@@ -36,7 +35,6 @@ func (r renamed) Get(ctx context.Context, key string, offset, length int64) (io.
 	return r.store.Get(ctx, name, offset, length)
 }
 
-// Stat implements Reader.
 func (r renamed) Stat(ctx context.Context, key string) (Object, error) {
 	name, err := r.storeKey(key)
 	if err != nil {

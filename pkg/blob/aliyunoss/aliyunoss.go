@@ -49,20 +49,15 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Role.Endpoint, "oss-sts-endpoint", "https://sts.aliyuncs.com", "URL of the token service (RRSA)")
 	settings.Secret(fs, "oss-access-key-id", "oss-access-key-secret", "oss-security-token")
 	settings.Bind(fs, map[string][]string{
-		"oss-bucket":            {"OSS_BUCKET"},
-		"oss-endpoint":          {"OSS_ENDPOINT"},
-		"oss-region":            {"OSS_REGION"},
+		"oss-bucket":            {"OSS_BUCKET", "ossBucket"},
+		"oss-endpoint":          {"OSS_ENDPOINT", "ossEndpoint"},
+		"oss-region":            {"OSS_REGION", "ossRegion"},
 		"oss-access-key-id":     {"OSS_ACCESS_KEY_ID"},
 		"oss-access-key-secret": {"OSS_ACCESS_KEY_SECRET"},
 		"oss-security-token":    {"OSS_SESSION_TOKEN"},
 		"oss-role-arn":          {"ALIBABA_CLOUD_ROLE_ARN"},
 		"oss-oidc-provider-arn": {"ALIBABA_CLOUD_OIDC_PROVIDER_ARN"},
 		"oss-oidc-token-file":   {"ALIBABA_CLOUD_OIDC_TOKEN_FILE"},
-	})
-	settings.InFile(fs, map[string][]string{
-		"oss-bucket":   {"ossBucket"},
-		"oss-endpoint": {"ossEndpoint"},
-		"oss-region":   {"ossRegion"},
 	})
 }
 
@@ -103,7 +98,12 @@ func Open(c Config, log logrus.FieldLogger) (*Store, error) {
 		return nil, fmt.Errorf("open OSS store: --oss-bucket=%q: %w", c.Bucket, err)
 	}
 	s := &Store{client: client, bucket: bucket, name: c.Bucket, createBucket: c.CreateBucket, log: log}
-	s.Writer = s.newWriter()
+	// A create relies on x-oss-forbid-overwrite, as far as the bucket honours it.
+	s.Writer = remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{Warn: func() {
+		log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up before " +
+			"it is written, which costs one listing per write; do not run two collectors on the same node, nor two " +
+			"history servers")
+	}})
 	return s, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 func TestEndpoint(t *testing.T) {
@@ -156,7 +157,7 @@ func TestClockOfARefusedWrite(t *testing.T) {
 	s := &Store{name: "bucket"}
 	s.client = must.Get(oss.New("http://127.0.0.1", "id", "secret", oss.HTTPClient(client)))(t)
 	s.bucket = must.Get(s.client.Bucket("bucket"))(t)
-	s.Writer = s.newWriter()
+	s.Writer = remote.NewWriter(s.put, nil, s.findKey, nil)
 	if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); err == nil ||
 		!strings.Contains(err.Error(), "the clock of this machine") {
 		t.Errorf("refused by the time: %v", err)

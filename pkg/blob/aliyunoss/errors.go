@@ -24,17 +24,16 @@ import (
 func (s *Store) sendWithRetries(ctx context.Context, permission string,
 	request func(options ...oss.Option) error) error {
 	var header http.Header
-	attempt := func() remote.Outcome {
+	attempt := func() error {
 		header = nil
-		err := request(oss.WithContext(ctx), oss.GetResponseHeader(&header))
-		return remote.Outcome{Err: err, Retry: shouldRetry(err)}
+		return request(oss.WithContext(ctx), oss.GetResponseHeader(&header))
 	}
-	err := remote.Retry(ctx, attempt)
+	err := remote.Retry(ctx, attempt, shouldRetry)
 	if s.createBucket && codeOf(err) == "NoSuchBucket" {
 		if err := s.makeBucket(ctx); err != nil {
 			return err
 		}
-		err = remote.Retry(ctx, attempt)
+		err = remote.Retry(ctx, attempt, shouldRetry)
 	}
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -44,10 +43,7 @@ func (s *Store) sendWithRetries(ctx context.Context, permission string,
 
 // makeBucket creates the bucket, unless another process just did.
 func (s *Store) makeBucket(ctx context.Context) error {
-	err := remote.Retry(ctx, func() remote.Outcome {
-		err := s.client.CreateBucket(s.name, oss.WithContext(ctx))
-		return remote.Outcome{Err: err, Retry: shouldRetry(err)}
-	})
+	err := remote.Retry(ctx, func() error { return s.client.CreateBucket(s.name, oss.WithContext(ctx)) }, shouldRetry)
 	switch {
 	case err == nil:
 		s.log.WithField("bucket", s.name).Info("created the bucket")

@@ -2,7 +2,6 @@ package aliyunoss
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -52,7 +51,6 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	return remote.NewReader(ctx, open, stat, offset, length)
 }
 
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
 	defer remote.NameError(&err, "stat", key)
 	return s.head(ctx, key)
@@ -78,7 +76,6 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	return o, nil
 }
 
-// List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	query := []oss.Option{oss.Prefix(prefix), oss.MaxKeys(pageSize)}
 	if opts.Delimited {
@@ -92,8 +89,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage requests the page of a listing that token begins, "" for the first. next is the token of the next page; ""
-// if this is the last.
+// listPage requests a page, as remote.List asks for it.
 func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) (page []remote.Object, next string,
 	err error) {
 	var result oss.ListObjectsResultV2
@@ -134,14 +130,7 @@ func (s *Store) listPage(ctx context.Context, token string, query []oss.Option) 
 // findKey looks a key up. It needs only the permission to list.
 func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, "", []oss.Option{oss.Prefix(key), oss.MaxKeys(1)})
-	if err != nil {
-		return remote.Object{}, err
-	}
-	o, err := remote.Lookup(page, key)
-	if sum, err := hex.DecodeString(o.ETag); err == nil {
-		o.MD5 = sum
-	}
-	return o, err
+	return remote.Lookup(page, key, err)
 }
 
 func unquote(etag string) string { return strings.Trim(etag, `"`) }

@@ -13,18 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// newWriter tells remote.Writer how OSS writes objects. A create relies on x-oss-forbid-overwrite, as far as the bucket
-// honours it.
-func (s *Store) newWriter() remote.Writer {
-	return remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{Warn: func() {
-		s.log.Warn("the OSS bucket ignores x-oss-forbid-overwrite, as versioned buckets do: each key is looked up " +
-			"before it is written, which costs one listing per write; do not run two collectors on the " +
-			"same node, nor two history servers")
-	}})
-}
-
-// put stores the body by one request; with createOnly only if there is no object under the key yet. attempts is how
-// often the request was sent.
+// put is a remote.One.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	body = remote.Body(body)
@@ -53,7 +42,6 @@ func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size in
 // errNotOSS is the error of an answer with a good status that OSS does not give.
 var errNotOSS = errors.New("this is not the answer of Alibaba Cloud OSS: correct --oss-endpoint, or the proxy before it")
 
-// Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	err := s.sendWithRetries(ctx, "oss:DeleteObject",
 		func(options ...oss.Option) error { return s.bucket.DeleteObject(key, options...) })
@@ -71,8 +59,7 @@ type multipart struct {
 
 const markName = "rayhistory-upload"
 
-// uploadParts stores a large body part by part; with createOnly only if there is no object under the key yet. The
-// object gets a mark, by which complete recognises it as the one of this upload.
+// uploadParts is a remote.Parts. The object gets a mark, by which complete recognises it as the one of this upload.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, mark: rand.Text()}
 	err := s.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {
@@ -94,7 +81,6 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 		})
 }
 
-// sendPart uploads the next part.
 func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	var sent oss.UploadPart
 	err := m.store.sendWithRetries(ctx, "oss:PutObject", func(options ...oss.Option) (err error) {

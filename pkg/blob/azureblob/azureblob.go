@@ -51,18 +51,12 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 		"connection_string, account_key, workload_identity or default; empty: what the other flags imply, else default")
 	settings.Secret(fs, "azure-connection-string", "azure-account-key", "azure-account-url")
 	settings.Bind(fs, map[string][]string{
-		"azure-container":         {"AZURE_STORAGE_CONTAINER"},
-		"azure-connection-string": {"AZURE_STORAGE_CONNECTION_STRING"},
-		"azure-account-url":       {"AZURE_STORAGE_ACCOUNT_URL", "AZURE_STORAGE_ENDPOINT"},
+		"azure-container":         {"AZURE_STORAGE_CONTAINER", "azureContainer"},
+		"azure-connection-string": {"AZURE_STORAGE_CONNECTION_STRING", "azureConnectionString"},
+		"azure-account-url":       {"AZURE_STORAGE_ACCOUNT_URL", "AZURE_STORAGE_ENDPOINT", "azureAccountURL"},
 		"azure-account":           {"AZURE_STORAGE_ACCOUNT"},
 		"azure-account-key":       {"AZURE_STORAGE_KEY"},
-		"azure-auth-mode":         {"AZURE_STORAGE_AUTH_MODE"},
-	})
-	settings.InFile(fs, map[string][]string{
-		"azure-container":         {"azureContainer"},
-		"azure-connection-string": {"azureConnectionString"},
-		"azure-account-url":       {"azureAccountURL"},
-		"azure-auth-mode":         {"azureAuthMode"},
+		"azure-auth-mode":         {"AZURE_STORAGE_AUTH_MODE", "azureAuthMode"},
 	})
 }
 
@@ -141,7 +135,14 @@ func (c *Config) newClient() (*container.Client, error) {
 		if signed {
 			return container.NewClientWithNoCredential(address, options)
 		}
-		tokens, err := newTokens(mode, options.ClientOptions)
+		var tokens azcore.TokenCredential
+		if mode == authWorkloadIdentity {
+			tokens, err = azidentity.NewWorkloadIdentityCredential(
+				&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options.ClientOptions})
+		} else {
+			tokens, err = azidentity.NewDefaultAzureCredential(
+				&azidentity.DefaultAzureCredentialOptions{ClientOptions: options.ClientOptions})
+		}
 		if err != nil {
 			return nil, remote.NoCredentials(context.Background(), err, credentialsHint)
 		}
@@ -161,14 +162,6 @@ type provider struct{ azcore.TokenCredential }
 func (p provider) GetToken(ctx context.Context, options policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	token, err := p.TokenCredential.GetToken(ctx, options)
 	return token, remote.NoCredentials(ctx, err, credentialsHint)
-}
-
-func newTokens(mode string, options azcore.ClientOptions) (azcore.TokenCredential, error) {
-	if mode == authWorkloadIdentity {
-		return azidentity.NewWorkloadIdentityCredential(
-			&azidentity.WorkloadIdentityCredentialOptions{ClientOptions: options})
-	}
-	return azidentity.NewDefaultAzureCredential(&azidentity.DefaultAzureCredentialOptions{ClientOptions: options})
 }
 
 // containerURL returns the container's address. signed says that it has a shared access signature, so no other

@@ -31,7 +31,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		}
 		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: count}}
 		if etag != "" {
-			options.AccessConditions = ifMatch(etag)
+			match := &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}
+			options.AccessConditions = &azblob.AccessConditions{ModifiedAccessConditions: match}
 		}
 		response, err := client.DownloadStream(ctx, options)
 		if err != nil {
@@ -59,12 +60,6 @@ func statusOf(err error) int {
 // gives the size.
 const toTheEnd = 1 << 50
 
-func ifMatch(etag string) *azblob.AccessConditions {
-	return &azblob.AccessConditions{ModifiedAccessConditions: &azblob.ModifiedAccessConditions{
-		IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}}
-}
-
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	var p azblob.GetPropertiesResponse
 	err := s.withBucket(ctx, func() (err error) {
@@ -90,15 +85,14 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage returns a page of a listing.
 func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []remote.Object,
 	next *string, err error) {
 	err = s.withBucket(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.
-		return remote.Retry(ctx, func() remote.Outcome {
+		return remote.Retry(ctx, func() error {
 			page, next, err = s.requestPage(ctx, prefix, delimited, marker)
-			return remote.Outcome{Err: err, Retry: isBroken(err)}
-		})
+			return err
+		}, isBroken)
 	})
 	return page, next, s.mapError(err, permissionRead)
 }
@@ -143,7 +137,7 @@ func isBroken(err error) bool {
 	var refused *azcore.ResponseError
 	var netErr net.Error
 	var final interface{ NonRetriable() }
-	return err != nil && !errors.As(err, &refused) && !errors.As(err, &netErr) && !errors.As(err, &final) &&
+	return !errors.As(err, &refused) && !errors.As(err, &netErr) && !errors.As(err, &final) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -164,10 +158,7 @@ func objectsOf(items []*container.BlobItem) []remote.Object {
 // findKey looks a key up. It needs only the permission to list.
 func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, key, false, nil)
-	if err != nil {
-		return remote.Object{}, err
-	}
-	return remote.Lookup(page, key)
+	return remote.Lookup(page, key, err)
 }
 
 func deref[T any](p *T) T {

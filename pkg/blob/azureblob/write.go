@@ -22,8 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// put stores the body by one request; with createOnly only if there is no blob under the key yet. attempts is how often
-// the request was sent.
+// put is a remote.One.
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, createOnly bool) (attempts int,
 	err error) {
 	counted := context.WithValue(ctx, attemptsKey{}, &attempts) // attemptPolicy counts into it
@@ -55,7 +54,6 @@ func writeCondition(createOnly bool) *azblob.AccessConditions {
 		IfNoneMatch: to.Ptr(azcore.ETagAny)}}
 }
 
-// Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	_, err := s.client.NewBlobClient(key).Delete(ctx,
 		&azblob.DeleteOptions{DeleteSnapshots: to.Ptr(azblob.DeleteSnapshotsOptionTypeInclude)})
@@ -74,8 +72,7 @@ type multipart struct {
 	upload [8]byte
 }
 
-// uploadParts stores a large body part by part (block by block); with createOnly only if there is no blob under the key
-// yet.
+// uploadParts is a remote.Parts: a part is a block.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, client: s.client.NewBlockBlobClient(key), size: size}
 	_, _ = rand.Read(m.upload[:]) // never fails
@@ -92,7 +89,6 @@ func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker,
 	return m.complete(ctx, createOnly)
 }
 
-// sendPart uploads the next part.
 func (m *multipart) sendPart(ctx context.Context, part []byte) error {
 	// Within a blob the IDs must be of equal length.
 	id := base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint32(m.upload[:], uint32(len(m.ids))))

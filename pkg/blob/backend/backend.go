@@ -110,7 +110,6 @@ func (c *Config) addFlags(fs *pflag.FlagSet) {
 // for the top of the bucket, where newer collectors of KubeRay's store by default.
 type root struct{ config *Config }
 
-// String implements pflag.Value.
 func (r *root) String() string {
 	switch {
 	case r.config == nil:

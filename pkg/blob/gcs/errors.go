@@ -78,16 +78,12 @@ func (s *Store) isNoBucket(err error) bool {
 // cannot read the answer. If the bucket is missing and may be made, runWithRetries makes it and runs the operation
 // again.
 func (s *Store) runWithRetries(ctx context.Context, permission string, operation func() error) error {
-	attempt := func() remote.Outcome {
-		err := operation()
-		return remote.Outcome{Err: err, Retry: isBroken(err)}
-	}
-	err := remote.Retry(ctx, attempt)
+	err := remote.Retry(ctx, operation, isBroken)
 	if s.createBucket && s.isNoBucket(err) {
 		if err := s.makeBucket(ctx); err != nil {
 			return err
 		}
-		err = remote.Retry(ctx, attempt)
+		err = remote.Retry(ctx, operation, isBroken)
 	}
 	return s.mapError(err, permission)
 }
@@ -114,10 +110,7 @@ func isBroken(err error) bool {
 
 // makeBucket creates the bucket, unless another process just did.
 func (s *Store) makeBucket(ctx context.Context) error {
-	err := remote.Retry(ctx, func() remote.Outcome {
-		err := s.bucket.Create(ctx, s.project, nil)
-		return remote.Outcome{Err: err, Retry: isBroken(err)}
-	})
+	err := remote.Retry(ctx, func() error { return s.bucket.Create(ctx, s.project, nil) }, isBroken)
 	var apiErr *googleapi.Error
 	switch {
 	case err == nil:

@@ -46,13 +46,9 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 		"URL of another server than Google's; with http://, such as http://localhost:4443, it counts as an emulator "+
 			"and gets no credentials")
 	settings.Bind(fs, map[string][]string{
-		"gcs-bucket":   {"GCS_BUCKET"},
-		"gcs-project":  {"GCP_PROJECT_ID"},
+		"gcs-bucket":   {"GCS_BUCKET", "gcsBucket"},
+		"gcs-project":  {"GCP_PROJECT_ID", "gcpProjectID"},
 		"gcs-endpoint": {"STORAGE_EMULATOR_HOST"},
-	})
-	settings.InFile(fs, map[string][]string{
-		"gcs-bucket":  {"gcsBucket"},
-		"gcs-project": {"gcpProjectID"},
 	})
 }
 
@@ -101,7 +97,6 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	return newStore(client, c, log), nil
 }
 
-// newStore makes a store of an SDK's client.
 func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	// Every write may be repeated: it stores a complete object, and is either conditional or replaces what is there.
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),

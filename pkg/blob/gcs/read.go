@@ -26,10 +26,16 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	defer remote.NameError(&err, "get", key)
 	object := s.bucket.Object(key)
 	open := func(ctx context.Context, _ string, offset, length int64) (remote.Answer, error) {
+		if length < 0 {
+			// With an end the answer has the object's size in Content-Range. With Content-Length alone, a value that is
+			// too small would be noticed only when the download is closed, after its bytes were used. The price is the
+			// SDK's checksum, which it compares for complete objects only; TLS has one too.
+			length = math.MaxInt64 - offset
+		}
 		var reader *storage.Reader
 		err := s.runWithRetries(ctx, "storage.objects.get", func() (err error) {
 			stored := object.ReadCompressed(true) // as it is stored: what is compressed is not decompressed
-			reader, err = stored.NewRangeReader(ctx, offset, boundedLength(offset, length))
+			reader, err = stored.NewRangeReader(ctx, offset, length)
 			return err
 		})
 		if err != nil {
@@ -62,17 +68,6 @@ func statusOf(err error) int {
 	return 0
 }
 
-// boundedLength adds an end to a range without one, so that the answer has the object's size in Content-Range. With
-// Content-Length alone, a value that is too small would be noticed only when the download is closed, after its bytes
-// were used. The price is the SDK's checksum, which it compares for complete objects only; TLS has one too.
-func boundedLength(offset, length int64) int64 {
-	if length >= 0 {
-		return length
-	}
-	return math.MaxInt64 - offset
-}
-
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	attrs, err := s.attrs(ctx, s.bucket.Object(key))
 	if err != nil {
@@ -99,7 +94,6 @@ func objectOf(attrs *storage.ObjectAttrs) remote.Object {
 		ETag: strconv.FormatInt(attrs.Generation, 10)}}
 }
 
-// List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	query := &storage.Query{Prefix: prefix, StartOffset: opts.StartAfter}
 	if opts.Delimited {
@@ -110,8 +104,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	})
 }
 
-// listPage requests the page of a listing that token begins, "" for the first. next is the token of the next page; ""
-// if this is the last.
+// listPage requests a page, as remote.List asks for it.
 func (s *Store) listPage(ctx context.Context, query *storage.Query, token string) (page []remote.Object,
 	next string, err error) {
 	var attrs []*storage.ObjectAttrs
@@ -136,8 +129,5 @@ func (s *Store) listPage(ctx context.Context, query *storage.Query, token string
 // findKey looks a key up. It needs only the permission to list.
 func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, &storage.Query{Prefix: key}, "")
-	if err != nil {
-		return remote.Object{}, err
-	}
-	return remote.Lookup(page, key)
+	return remote.Lookup(page, key, err)
 }

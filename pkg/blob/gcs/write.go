@@ -21,8 +21,7 @@ const (
 	chunkUnit = 256 << 10
 )
 
-// send stores the body; with createOnly only if there is no object under the key yet. attempts is how often it was, or
-// may have been, sent.
+// send is a remote.One, for large objects too. attempts is how often the body was, or may have been, sent.
 func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	object, permission := s.bucket.Object(key), "storage.objects.create and storage.objects.delete"
@@ -57,18 +56,13 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 		}
 		return markLostUpload(w.Close(), size)
 	})
-	if createOnly && lacksOverwriting(err) {
+	// The service may look at rights before it looks at conditions: only replacing an object takes the right to delete.
+	var refused *googleapi.Error
+	if createOnly && errors.As(err, &refused) && refused.Code == http.StatusForbidden &&
+		strings.Contains(refused.Message, "storage.objects.delete") {
 		err = os.ErrExist
 	}
 	return max(sent, asked), err
-}
-
-// lacksOverwriting says whether a write was refused because it would replace an object: only that takes the right to
-// delete. The service may look at rights before it looks at conditions.
-func lacksOverwriting(err error) bool {
-	var apiErr *googleapi.Error
-	return errors.As(err, &apiErr) && apiErr.Code == http.StatusForbidden &&
-		strings.Contains(apiErr.Message, "storage.objects.delete")
 }
 
 // markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose
@@ -85,7 +79,6 @@ type uploadError struct{ error }
 
 func (e uploadError) Unwrap() error { return e.error }
 
-// Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	err := s.runWithRetries(ctx, "storage.objects.delete", func() error { return s.bucket.Object(key).Delete(ctx) })
 	return remote.Deleted(err, key)

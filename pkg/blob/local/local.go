@@ -76,7 +76,6 @@ func (s *Store) removeLeftovers() {
 	}
 }
 
-// Get implements blob.Reader.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	file, info, err := s.openObject(ctx, key)
 	if err != nil {
@@ -96,13 +95,11 @@ type section struct {
 	store *Store
 }
 
-// Read implements io.Reader.
 func (s section) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
 	return n, s.store.asNotExist(err)
 }
 
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, err)
@@ -190,7 +187,6 @@ func (s *Store) openObject(ctx context.Context, key string) (*os.File, fs.FileIn
 	return file, info, nil
 }
 
-// Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
 	// Only a hard link gives a complete file a name and fails if the name is taken.
 	if err := s.writeAndPublish(ctx, key, body, s.root.Link); err != nil {
@@ -199,7 +195,6 @@ func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 	return nil
 }
 
-// Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	if err := s.writeAndPublish(ctx, key, body, s.root.Rename); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
@@ -228,8 +223,10 @@ func (s *Store) writeAndPublish(ctx context.Context, key string, body io.ReadSee
 		if err == nil {
 			err = publish(staged, name)
 		}
-		if err != nil && s.isNameOf(name, info) {
-			err = nil // NFS sends a request again whose answer is lost, and then the file is in its own way
+		if err != nil { // NFS sends a request again whose answer is lost, and then the file is in its own way
+			if there, statErr := s.root.Lstat(name); statErr == nil && os.SameFile(there, info) {
+				err = nil
+			}
 		}
 		// Between making the folder and using it, a Delete may have removed it as empty. That does not happen for ever.
 		const maxAttempts = 100
@@ -241,12 +238,6 @@ func (s *Store) writeAndPublish(ctx context.Context, key string, body io.ReadSee
 		return s.mapError(err, name)
 	}
 	return s.syncFolder(folder)
-}
-
-// isNameOf says whether a name is this file's.
-func (s *Store) isNameOf(name string, file fs.FileInfo) bool {
-	info, err := s.root.Lstat(name)
-	return err == nil && os.SameFile(info, file)
 }
 
 // writeTemporary writes a body to a new synced file in the folder for temporary files, from where the caller moves it
@@ -270,10 +261,7 @@ func (s *Store) writeTemporary(ctx context.Context, body io.ReadSeeker) (name st
 	if err == nil {
 		info, err = file.Stat()
 	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err = errors.Join(err, file.Close()); err != nil {
 		_ = s.root.Remove(name)
 		return "", nil, err
 	}
@@ -312,11 +300,7 @@ func (s *Store) syncFolder(folder string) error {
 	if err != nil {
 		return err
 	}
-	err = atomicfile.SyncFolder(dir)
-	if closeErr := dir.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(atomicfile.SyncFolder(dir), dir.Close())
 }
 
 // checkPlace returns an error if the name belongs to something that is no object and no folder: neither does it hold
@@ -402,7 +386,6 @@ func (s *Store) asNotExist(err error) error {
 	return err
 }
 
-// objectOf describes a file as an object.
 func objectOf(key string, info fs.FileInfo) blob.Object {
 	o := blob.Object{Key: key, Size: info.Size(), ModTime: info.ModTime()}
 	// Every write makes a new file, so the inode differs even if two writes have the same length and time.

@@ -121,14 +121,23 @@ func (r *reader) Close() error {
 	return r.ReadCloser.Close()
 }
 
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (o blob.Object, err error) {
+	err = s.measure(ctx, "stat", func() (err error) {
+		o, err = s.store.Stat(ctx, key)
+		return err
+	})
+	return o, err
+}
+
+// measure counts and times an operation, after it has waited for its turn.
+func (s *Store) measure(ctx context.Context, operation string, do func() error) error {
 	if err := awaitTurn(ctx); err != nil {
-		return o, err
+		return err
 	}
-	done := s.startOperation("stat")
-	defer func() { done(err) }()
-	return s.store.Stat(ctx, key)
+	done := s.startOperation(operation)
+	err := do()
+	done(err)
+	return err
 }
 
 // List implements blob.Lister. A listing counts as one operation, but each of its pages waits for its turn.
@@ -152,12 +161,10 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 	}
 }
 
-// Create implements blob.Creator.
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
 	return s.measureWrite(ctx, "create", body, func() error { return s.store.Create(ctx, key, body) })
 }
 
-// Put implements blob.Store.
 func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 	return s.measureWrite(ctx, "put", body, func() error { return s.store.Put(ctx, key, body) })
 }
@@ -165,12 +172,7 @@ func (s *Store) Put(ctx context.Context, key string, body io.ReadSeeker) error {
 // measureWrite counts and times an operation that writes body. The body's bytes count once, when they are stored,
 // however often they were sent.
 func (s *Store) measureWrite(ctx context.Context, operation string, body io.Seeker, write func() error) error {
-	if err := awaitTurn(ctx); err != nil {
-		return err
-	}
-	done := s.startOperation(operation)
-	err := write()
-	done(err)
+	err := s.measure(ctx, operation, write)
 	if err == nil {
 		if size, seekErr := body.Seek(0, io.SeekEnd); seekErr == nil {
 			s.written.Add(float64(size))
@@ -179,14 +181,8 @@ func (s *Store) measureWrite(ctx context.Context, operation string, body io.Seek
 	return err
 }
 
-// Delete implements blob.Store.
-func (s *Store) Delete(ctx context.Context, key string) (err error) {
-	if err := awaitTurn(ctx); err != nil {
-		return err
-	}
-	done := s.startOperation("delete")
-	defer func() { done(err) }()
-	return s.store.Delete(ctx, key)
+func (s *Store) Delete(ctx context.Context, key string) error {
+	return s.measure(ctx, "delete", func() error { return s.store.Delete(ctx, key) })
 }
 
 // paceKey is the key of a context's limiter.

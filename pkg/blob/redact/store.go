@@ -43,7 +43,6 @@ func (s redacted) Stat(ctx context.Context, key string) (blob.Object, error) {
 	return o, s.r.Error(err)
 }
 
-// List implements blob.Lister.
 func (s redacted) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return func(yield func(blob.Object, error) bool) {
 		for o, err := range s.store.List(ctx, prefix, opts) {

@@ -2,7 +2,6 @@ package s3
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -47,13 +46,11 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	return remote.NewReader(ctx, open, stat, offset, length)
 }
 
-// Stat implements blob.Reader.
 func (s *Store) Stat(ctx context.Context, key string) (_ blob.Object, err error) {
 	defer remote.NameError(&err, "stat", key)
 	return s.head(ctx, key)
 }
 
-// head describes an object without reading it.
 func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	output, err := s.client.HeadObject(ctx, &awss3.HeadObjectInput{Bucket: &s.bucket, Key: &key})
 	if err != nil {
@@ -63,7 +60,6 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 		ETag: unquote(output.ETag)}, nil
 }
 
-// List implements blob.Lister.
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
 	return remote.List(prefix, opts, func(token string) ([]remote.Object, string, error) {
 		// Keys may hold bytes that XML cannot.
@@ -134,14 +130,7 @@ func (s *Store) listPage(ctx context.Context, input *awss3.ListObjectsV2Input) (
 // from what is stored then.
 func (s *Store) findKey(ctx context.Context, key string) (remote.Object, error) {
 	page, _, err := s.listPage(ctx, s.singleKeyListing(key))
-	if err != nil {
-		return remote.Object{}, err
-	}
-	o, err := remote.Lookup(page, key)
-	if sum, err := hex.DecodeString(o.ETag); err == nil {
-		o.MD5 = sum
-	}
-	return o, err
+	return remote.Lookup(page, key, err)
 }
 
 // singleKeyListing is the request of the smallest listing that shows key if it is there.

@@ -72,21 +72,14 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Profile, "s3-profile", "", "profile in the shared AWS configuration")
 	settings.Secret(fs, "s3-access-key-id", "s3-secret-access-key", "s3-session-token")
 	settings.Bind(fs, map[string][]string{
-		"s3-bucket":            {"S3_BUCKET"},
-		"s3-endpoint":          {"S3_ENDPOINT"},
-		"s3-region":            {"S3_REGION"},
-		"s3-force-path-style":  {"S3FORCE_PATH_STYLE"},
-		"s3-disable-ssl":       {"S3DISABLE_SSL"},
+		"s3-bucket":            {"S3_BUCKET", "s3Bucket"},
+		"s3-endpoint":          {"S3_ENDPOINT", "s3Endpoint"},
+		"s3-region":            {"S3_REGION", "s3Region"},
+		"s3-force-path-style":  {"S3FORCE_PATH_STYLE", "s3ForcePathStyle"},
+		"s3-disable-ssl":       {"S3DISABLE_SSL", "s3DisableSSL"},
 		"s3-access-key-id":     {"AWS_S3ID"},
 		"s3-secret-access-key": {"AWS_S3SECRET"},
 		"s3-session-token":     {"AWS_S3TOKEN"},
-	})
-	settings.InFile(fs, map[string][]string{
-		"s3-bucket":           {"s3Bucket"},
-		"s3-endpoint":         {"s3Endpoint"},
-		"s3-region":           {"s3Region"},
-		"s3-force-path-style": {"s3ForcePathStyle"},
-		"s3-disable-ssl":      {"s3DisableSSL"},
 	})
 }
 
@@ -155,7 +148,14 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 		found.refused.Store(true)
 		cache.Invalidate()
 	}
-	s.Writer = s.newWriter()
+	// A create relies on If-None-Match, as far as the server does.
+	s.Writer = remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{
+		Unknown: refusesCondition,
+		Warn: func() {
+			log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which costs one " +
+				"listing per write; do not run two collectors on the same node, nor two history servers")
+		},
+	})
 	return s, nil
 }
 

@@ -27,18 +27,6 @@ import (
 // with versitygw).
 const maxUncheckedPut = 64 << 10
 
-// newWriter tells remote.Writer how S3 writes objects. A create relies on If-None-Match, as far as the server does.
-func (s *Store) newWriter() remote.Writer {
-	return remote.NewWriter(s.put, s.uploadParts, s.findKey, &remote.Conditions{
-		Unknown: refusesCondition,
-		Warn: func() {
-			s.log.Warn("the S3 server ignores If-None-Match: each key is looked up before it is written, which " +
-				"costs one listing per write; do not run two collectors on the same " +
-				"node, nor two history servers")
-		},
-	})
-}
-
 // refusesCondition says whether a server does not know If-None-Match: most answer 501, some 400 with its name.
 func refusesCondition(err error) bool {
 	var apiErr smithy.APIError
@@ -46,8 +34,7 @@ func refusesCondition(err error) bool {
 		errors.As(err, &apiErr) && strings.Contains(strings.ToLower(apiErr.ErrorMessage()), "if-none-match")
 }
 
-// put stores the body by one request; with createOnly only if there is no object under the key yet. attempts is how
-// often the request was sent in all. Before a large body is sent, the bucket is listed once (see maxUncheckedPut).
+// put is a remote.One. Before a large body is sent, the bucket is listed once (see maxUncheckedPut).
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) (attempts int,
 	err error) {
 	input := &awss3.PutObjectInput{Bucket: &s.bucket, Key: &key, Body: body, ContentLength: &size}
@@ -90,7 +77,6 @@ func (s *Store) checkStored(ctx context.Context, key string, etag *string) error
 	return err
 }
 
-// Delete implements blob.Store.
 func (s *Store) Delete(ctx context.Context, key string) error {
 	_, err := s.client.DeleteObject(ctx, &awss3.DeleteObjectInput{Bucket: &s.bucket, Key: &key})
 	return remote.Deleted(s.mapError(err, "s3:DeleteObject"), key)
@@ -128,7 +114,7 @@ type multipart struct {
 	sums  []byte // the parts' ETags, which usually are their MD5 sums
 }
 
-// uploadParts stores a large body part by part; with createOnly only if there is no object under the key yet.
+// uploadParts is a remote.Parts.
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, size: size}
 	err := s.makeBucketIfMissing(ctx, func() error {

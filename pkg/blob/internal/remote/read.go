@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -209,12 +210,20 @@ type Object struct {
 	MD5 []byte
 }
 
-// Lookup returns the object of a key from the first page of what is listed from the key on.
-func Lookup(page []Object, key string) (Object, error) {
+// Lookup returns the object of a key from the first page of what is listed from the key on; err is that of the listing.
+// If the store does not tell the MD5 sum, it is the ETag, as far as that may be one.
+func Lookup(page []Object, key string, err error) (Object, error) {
+	if err != nil {
+		return Object{}, err
+	}
 	for _, o := range page {
-		if o.Key == key {
-			return o, nil
+		if o.Key != key {
+			continue
 		}
+		if sum, err := hex.DecodeString(o.ETag); err == nil && o.MD5 == nil {
+			o.MD5 = sum
+		}
+		return o, nil
 	}
 	return Object{}, os.ErrNotExist
 }

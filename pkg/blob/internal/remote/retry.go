@@ -58,19 +58,12 @@ func requestedPause(header http.Header) time.Duration {
 	return 0
 }
 
-// Outcome is the result of one attempt.
-type Outcome struct {
-	Err error
-	// Retry says that another attempt may succeed.
-	Retry bool
-}
-
-// Retry repeats an attempt, for SDKs that do not.
-func Retry(ctx context.Context, attempt func() Outcome) error {
+// Retry repeats an attempt while again says of its error that another may succeed, for SDKs that do not.
+func Retry(ctx context.Context, attempt func() error, again func(error) bool) error {
 	for n := 0; ; n++ {
-		outcome := attempt()
-		if outcome.Err == nil || !outcome.Retry || n == MaxAttempts-1 || ctx.Err() != nil {
-			return outcome.Err
+		err := attempt()
+		if err == nil || !again(err) || n == MaxAttempts-1 || ctx.Err() != nil {
+			return err
 		}
 		if err := backoff.Sleep(ctx, Delay(n)); err != nil {
 			return err

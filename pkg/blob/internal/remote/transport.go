@@ -68,7 +68,6 @@ type stallConn struct {
 // show nothing: the kernel also takes some megabytes for a side that is gone.
 const blocked = 10 * time.Millisecond
 
-// Read implements net.Conn.
 func (c *stallConn) Read(p []byte) (int, error) {
 	if err := c.waitForAnswer(); err != nil {
 		return 0, err
@@ -115,7 +114,11 @@ func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 		return o.base.RoundTrip(request)
 	}
 	var ended ending
-	defer ended.endReads()
+	defer func() { // waits for the read under way, and lets none follow
+		ended.mu.Lock()
+		defer ended.mu.Unlock()
+		ended.ended = true
+	}()
 	again := request.GetBody
 	request = request.WithContext(request.Context()) // a copy: a transport must not change the request
 	request.Body = &endingBody{request.Body, &ended, request.ContentLength}
@@ -132,13 +135,6 @@ func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 type ending struct {
 	mu    sync.Mutex
 	ended bool
-}
-
-// endReads waits for the read under way, and lets none follow.
-func (e *ending) endReads() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.ended = true
 }
 
 // endingBody can be read until its request has ended.

@@ -77,12 +77,16 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 		// The object is there now. A server that honours the condition must refuse to create it again. Unlike
 		// writeBody, putOne returns os.ErrExist also for an object that this writer stored.
 		_, again := w.putOne(ctx, key, body, size, mustBeNew)
-		w.conditions.recordProbe(existsIfLocked(again, mustBeNew))
+		switch again = existsIfLocked(again, mustBeNew); { // other errors say nothing about the server
+		case again == nil:
+			w.conditions.ignoreConditions()
+		case errors.Is(again, os.ErrExist):
+			w.conditions.state.Store(honoured)
+		}
 	}
 	return err
 }
 
-// Put implements blob.Store.
 func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err error) {
 	defer NameError(&err, "put", key)
 	size, err := body.Seek(0, io.SeekEnd)
@@ -244,17 +248,6 @@ const (
 	honoured
 	ignored
 )
-
-// recordProbe takes the result of repeating a write that just succeeded. Any other than these two says nothing about
-// the server.
-func (c *Conditions) recordProbe(err error) {
-	switch {
-	case err == nil:
-		c.ignoreConditions()
-	case errors.Is(err, os.ErrExist):
-		c.state.Store(honoured)
-	}
-}
 
 func (c *Conditions) ignoreConditions() {
 	if c.state.Swap(ignored) != ignored {
