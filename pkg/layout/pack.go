@@ -59,6 +59,19 @@ func NamedStartIn(sessionName string, zone *time.Location) (time.Time, bool) {
 	return t, err == nil
 }
 
+// MaxZone is how far local times are from UTC, and more.
+const MaxZone = 15 * time.Hour
+
+// InZone moves the time of NamedStart by whole steps, which are by how much zones differ, to the last one that is not
+// after a time soon after the start. It returns it as it is if no zone is so far from UTC.
+func InZone(named, soonAfter time.Time, step time.Duration) time.Time {
+	off := soonAfter.Sub(named)
+	if off.Abs() > MaxZone {
+		return named
+	}
+	return named.Add(off - (off%step+step)%step)
+}
+
 // IsSession says whether Ray gives sessions such a name: session_{date}_{time}_{…}. Other folders beside them, such as
 // session_latest, are none.
 func IsSession(name string) bool {

@@ -69,8 +69,10 @@ func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	case m.Session.Start == 0:
 	case begin.IsZero() || first.Before(begin):
 		begin = first
-	case !m.Session.Life.Recorded: // the name's time may be some hours from UTC: as in lifetime, it is moved by these
-		begin = begin.Add(first.Sub(begin).Truncate(time.Hour))
+	case !m.Session.Life.Recorded: // lifetime knows only the hour of the first events
+		if named, _, known := m.namedStart(); known {
+			begin = named
+		}
 	}
 	if last := time.Unix(0, m.Session.End); m.Session.End != 0 && last.After(end) {
 		end = last

@@ -248,7 +248,9 @@ func TestLife(t *testing.T) {
 	recorded := lifetime.Life{Start: at(9), Recorded: true}
 	ended := lifetime.Life{Start: at(10), Recorded: true, End: at(13)}
 	of := func(life lifetime.Life, first, last int) session.Session {
-		return session.Session{Life: life, Start: at(first).UnixNano(), End: at(last).UnixNano()}
+		return session.Session{Life: life, Start: at(first).UnixNano(), End: at(last).UnixNano(),
+			Ref: layout.Session{Name: "session_2026-11-20_02-00-00_000001_100"},
+			Set: entities.Set{Nodes: []entities.Node{{Start: at(first).UnixNano()}}}}
 	}
 	for what, tt := range map[string]struct {
 		session    session.Session
@@ -311,12 +313,16 @@ func TestZoneByName(t *testing.T) {
 	} {
 		s := &session.Session{Ref: layout.Session{Name: "session_" + named + "_000001_100"}}
 		s.Nodes = []entities.Node{{Start: started.Add(time.Hour).UnixNano()}, {}, {Start: started.UnixNano()}}
-		_, seconds := time.Now().In((&Moment{Session: s}).zoneByName()).Zone()
+		start, zone, known := (&Moment{Session: s}).namedStart()
+		_, seconds := time.Now().In(zone).Zone()
+		if late := started.Sub(start); known && (late < 0 || late > time.Minute) {
+			t.Errorf("%s: it started at %s", named, start)
+		}
 		if got := float64(seconds) / 3600; got != hours {
 			t.Errorf("%s: %v hours, want %v", named, got, hours)
 		}
 	}
-	if zone := (&Moment{Session: &session.Session{}}).zoneByName(); zone != time.UTC {
+	if _, zone, _ := (&Moment{Session: &session.Session{}}).namedStart(); zone != time.UTC {
 		t.Errorf("nothing stored: %s", zone)
 	}
 }

@@ -43,7 +43,8 @@ func (m *Moment) Zone(ctx context.Context) (*time.Location, error) {
 		}
 	}
 	if len(changes) == 0 {
-		return m.zoneByName(), nil
+		_, zone, _ := m.namedStart()
+		return zone, nil
 	}
 	return zoneOf(changes)
 }
@@ -81,11 +82,11 @@ func zoneOf(changes []zoneChange) (*time.Location, error) {
 	return zone, nil
 }
 
-// zoneByName returns the time zone in which the session's name tells when the head started: some seconds before the
-// first node did, whose time is in UTC. It is UTC if that is not known, and for the few zones that are a quarter of an
-// hour off.
-func (m *Moment) zoneByName() *time.Location {
-	const step, soon, most = 30 * time.Minute, time.Minute, 14 * time.Hour
+// namedStart returns when the head started by the session's name, and the time zone in which the name tells it: that in
+// which it is some seconds before the first node started, whose time is in UTC. If there is none, as for the few zones
+// that are a quarter of an hour off, known is false and zone UTC.
+func (m *Moment) namedStart() (start time.Time, zone *time.Location, known bool) {
+	const step, soon = 30 * time.Minute, time.Minute
 	named, ok := layout.NamedStart(m.Session.Ref.Name)
 	first := int64(math.MaxInt64)
 	for _, n := range m.Session.Nodes {
@@ -93,10 +94,9 @@ func (m *Moment) zoneByName() *time.Location {
 			first = min(first, n.Start)
 		}
 	}
-	ahead := named.Sub(time.Unix(0, first))
-	offset := (ahead + soon/2).Round(step)
-	if late := offset - ahead; !ok || late < 0 || late > soon || offset.Abs() > most {
-		return time.UTC
+	start = layout.InZone(named, time.Unix(0, first), step)
+	if late := time.Unix(0, first).Sub(start); !ok || late < 0 || late > soon {
+		return time.Time{}, time.UTC, false
 	}
-	return time.FixedZone("", int(offset.Seconds()))
+	return start, time.FixedZone("", int(named.Sub(start).Seconds())), true
 }

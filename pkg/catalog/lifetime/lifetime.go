@@ -110,9 +110,6 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 	return life
 }
 
-// maxZone is how far local times are ahead of UTC, and more.
-const maxZone = 15 * time.Hour
-
 // lifeByNames returns the life that names and metadata show, if the store's times are meaningless: then ok is true.
 // They are meaningless if everything seems to be stored before the session began by its name, even if the name has
 // the local time of a zone: as after a copy that gives all objects the same time. Times after now do not count.
@@ -121,7 +118,7 @@ const maxZone = 15 * time.Hour
 // recorded or, if none recorded a time that can be true, the latest time in names.
 func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 	named, known := layout.NamedStart(f.ref.Name)
-	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(maxZone)) {
+	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(layout.MaxZone)) {
 		return life, false
 	}
 	life.Start = f.recordedStart()
@@ -163,15 +160,10 @@ func (f *Facts) recordedOrNamed() time.Time {
 // zones are mostly whole hours from UTC.
 func (f *Facts) namedStart() time.Time {
 	named, _ := layout.NamedStart(f.ref.Name)
-	off := f.hour.Sub(named)
-	if named.IsZero() || f.hour.IsZero() || off.Abs() < time.Hour || off.Abs() > maxZone {
+	if named.IsZero() || f.hour.IsZero() || f.hour.Sub(named).Abs() < time.Hour {
 		return named
 	}
-	moved := named.Add(off.Truncate(time.Hour))
-	if moved.Before(f.hour) {
-		moved = moved.Add(time.Hour)
-	}
-	return moved
+	return layout.InZone(named, f.hour.Add(time.Hour-1), time.Hour)
 }
 
 // recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.
