@@ -2,6 +2,7 @@ package layout
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -67,8 +68,8 @@ func ParseChunk(key string) (stream string, offset int64, c Compression, hasOffs
 	}
 	i := len(name) - chunkDigits - len(chunkMark)
 	if i > 0 && name[i:i+len(chunkMark)] == chunkMark {
-		if n, ok := parseOffset(name[i+len(chunkMark):]); ok {
-			return name[:i], n, c, true
+		if n, err := strconv.ParseUint(name[i+len(chunkMark):], 10, 63); err == nil {
+			return name[:i], int64(n), c, true
 		}
 	}
 	return name, 0, c, false
@@ -96,19 +97,4 @@ func IsRegion(offset int64) bool { return offset > 0 && offset%regionBytes == 0 
 func looksLikeChunk(key string) bool {
 	_, _, _, hasOffset := ParseChunk(key)
 	return hasOffset
-}
-
-// parseOffset parses decimal digits; ok is false for other bytes, and for a number that int64 cannot hold.
-func parseOffset(digits string) (n int64, ok bool) {
-	for i := range len(digits) {
-		d := digits[i]
-		if d < '0' || d > '9' {
-			return 0, false
-		}
-		if n > (1<<63-1-int64(d-'0'))/10 {
-			return 0, false
-		}
-		n = n*10 + int64(d-'0')
-	}
-	return n, true
 }

@@ -37,6 +37,24 @@ const (
 	EmptyLogs
 )
 
+// String is what people are shown of a kind: how much is stored is added up by it.
+func (k Kind) String() string {
+	return [...]string{
+		NodeEvents: "events", JobEvents: "events", Log: "logs", EmptyLogs: "logs", Series: "series", Metrics: "metrics",
+		GrafanaDashboard: "grafana", Snapshot: "snapshots", Metadata: "facts", Index: "index",
+	}[k]
+}
+
+// InStreams says whether objects of a kind are chunks of streams, which compaction joins into the first one. Lists of
+// empty logs have few.
+func (k Kind) InStreams() bool {
+	switch k {
+	case NodeEvents, JobEvents, Log, Series, Metrics:
+		return true
+	}
+	return false
+}
+
 // Object is a parsed key of a session.
 type Object struct {
 	Kind Kind

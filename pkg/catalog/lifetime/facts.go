@@ -104,18 +104,9 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 		f.nodes[parsed.Node] = w
 	}
 	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
-	if parsed.Offset > 0 || !joinedByCompaction(parsed.Kind) { // not a first chunk, which compaction stores again
+	if parsed.Offset > 0 || !parsed.Kind.InStreams() { // not a first chunk, which compaction stores again
 		w.grown = latest(w.grown, o.ModTime)
 	}
-}
-
-// joinedByCompaction says whether compaction joins the chunks of streams of this kind into the first chunk.
-func joinedByCompaction(kind layout.Kind) bool {
-	switch kind {
-	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
-		return true
-	}
-	return false
 }
 
 // addMark adds a metadata object to the starts, to the ends, or as joined, by its key.

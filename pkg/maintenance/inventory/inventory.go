@@ -81,21 +81,20 @@ func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.F
 		s.Foreign = append(s.Foreign, object)
 		return
 	}
-	switch o.Kind {
-	case layout.NodeEvents, layout.JobEvents, layout.Log, layout.Series, layout.Metrics:
-		stream := streams[o.Stream]
-		if stream == nil {
-			stream = &Stream{Stream: chunks.Stream{Key: o.Stream, Kind: o.Kind}, Path: o.Path, Hour: o.Hour}
-			streams[o.Stream] = stream
-			s.Streams = append(s.Streams, stream)
-		}
-		stream.Add(o, object)
-	default:
+	if !o.Kind.InStreams() {
 		s.Others = append(s.Others, Object{Object: object, Parsed: o})
 		if o.Stream == layout.MetadataKey(root, s.Ref, layout.Start) && o.Offset > 0 {
 			s.HeadStarts = append(s.HeadStarts, time.UnixMilli(o.Offset))
 		}
+		return
 	}
+	stream := streams[o.Stream]
+	if stream == nil {
+		stream = &Stream{Stream: chunks.Stream{Key: o.Stream, Kind: o.Kind}, Path: o.Path, Hour: o.Hour}
+		streams[o.Stream] = stream
+		s.Streams = append(s.Streams, stream)
+	}
+	stream.Add(o, object)
 }
 
 // Of returns the objects in Others of one kind; none for kinds that are stored in chunks.
@@ -155,10 +154,10 @@ func (s *Session) Usage() map[string]Usage {
 		return usage[name]
 	}
 	for _, stream := range s.Streams {
-		usageOf(kindNames[stream.Kind]).add(len(stream.Chunks), stream.Bytes())
+		usageOf(stream.Kind.String()).add(len(stream.Chunks), stream.Bytes())
 	}
 	for _, o := range s.Others {
-		usageOf(kindNames[o.Parsed.Kind]).add(1, o.Object.Size)
+		usageOf(o.Parsed.Kind.String()).add(1, o.Object.Size)
 	}
 	for _, o := range s.Foreign {
 		usageOf("foreign").add(1, o.Size)
@@ -168,13 +167,6 @@ func (s *Session) Usage() map[string]Usage {
 		out[name] = *u
 	}
 	return out
-}
-
-var kindNames = map[layout.Kind]string{
-	layout.NodeEvents: "events", layout.JobEvents: "events", layout.Log: "logs", layout.EmptyLogs: "logs",
-	layout.Series:  "series",
-	layout.Metrics: "metrics", layout.GrafanaDashboard: "grafana",
-	layout.Snapshot: "snapshots", layout.Metadata: "facts", layout.Index: "index",
 }
 
 // Summary says what is stored for a session, and under which keys of the bucket.
