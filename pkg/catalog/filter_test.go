@@ -239,3 +239,28 @@ func TestGramsLeaveNothingOut(t *testing.T) {
 		t.Errorf("1000 words that are not there are searched for in %d groups", passed)
 	}
 }
+
+// TestEveryFilterCounts: no filter is read and then forgotten.
+func TestEveryFilterCounts(t *testing.T) {
+	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	tab := newTable()
+	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
+		Summary: Summary{OwnerKind: RayJob, Bytes: 10 << 20, Outcome: Failed}, start: start, end: start.Add(time.Hour)}})
+	l := Listing{list: tab.list(time.Minute)}
+	other := map[string]string{"state": Running, "kind": RayService, "outcome": Stopped, "from": "2026-11-21",
+		"to": "2026-11-19", "longer": "2h", "shorter": "1m", "larger": "1GiB", "smaller": "1KiB"}
+	for _, name := range FilterParams {
+		value := "none"
+		if set, ok := other[name]; ok {
+			value = set
+		}
+		f, err := ParseFilter(url.Values{name: {value}}, start)
+		must.OK(t, err)
+		for e := range l.Matching(f, time.Now()) {
+			t.Errorf("%s=%s selects %s: ParseFilter must read it, and matcher in match.go look at it", name, value, e.Ref)
+		}
+		if !f.Form().Has(name) {
+			t.Errorf("%s is lost in links: add it to Form", name)
+		}
+	}
+}

@@ -437,3 +437,15 @@ func TestGroupOfLongSessions(t *testing.T) {
 		t.Errorf("%+v, %v", p.Groups, err)
 	}
 }
+
+// TestRowsHaveTheWholeSummary: what the list shows of a session is not lost in the list's memory.
+func TestRowsHaveTheWholeSummary(t *testing.T) {
+	d := details{Summary: Summary{OwnerKind: RayJob, Outcome: Failed}}
+	must.Fill(t, &d.Summary)
+	b, n := &block{}, &names{}
+	b.add(n, &record{ref: layout.Session{Namespace: "team", Cluster: "lab", Name: "session_1"},
+		session: session{details: &d}})
+	if got := b.details(n, 0).Summary; got != d.Summary {
+		t.Errorf("%v is lost of %+v: add it to row, and to add and details in block.go", must.ZeroFields(got), d.Summary)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // sender answers requests without a network.
@@ -286,6 +287,21 @@ func TestFind(t *testing.T) {
 	for _, name := range []string{"new", "team-b/nightly", "a//b"} {
 		if ref, err := c.Find(t.Context(), name); err == nil {
 			t.Errorf("%s is %s", name, ref)
+		}
+	}
+}
+
+// TestRowsHaveTheWholeEntry: what a server knows of a session in its list, its commands know, too.
+func TestRowsHaveTheWholeEntry(t *testing.T) {
+	var ended catalog.Entry
+	must.Fill(t, &ended)
+	running := ended
+	ended.Running, running.End = false, time.Time{}
+	for _, e := range []catalog.Entry{ended, running} {
+		e.Ref = layout.Session{Namespace: "team-a", Cluster: "lab", Name: "session_1"}
+		row := RowOf(e, time.Now())
+		if got := row.toSession().Entry; got != e {
+			t.Errorf("an entry is\n%+v in /clusters, want\n%+v: complete RowOf and toSession", got, e)
 		}
 	}
 }

@@ -415,3 +415,20 @@ func TestParseQuery(t *testing.T) {
 		}
 	}
 }
+
+// TestOutcomesAreCounted: each outcome has a count of its own.
+func TestOutcomesAreCounted(t *testing.T) {
+	for _, outcome := range append(slices.Clip(catalog.FilterOutcomes), catalog.Running) {
+		var c Counts
+		c.add(outcome == catalog.Running, outcome)
+		counted := 0
+		for name, n := range c.Each() {
+			if counted += n; n > 0 && name != strings.ReplaceAll(outcome, "-", " ") {
+				t.Errorf("%s is counted as %s", outcome, name)
+			}
+		}
+		if counted != 1 {
+			t.Errorf("%s is counted %d times: add it to Counts and byOutcome", outcome, counted)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -380,6 +381,38 @@ func TestAhead(t *testing.T) {
 		f.Add(must.Get(layout.ParseObject(root, ref, key))(t), blob.Object{Key: key, ModTime: begin.Add(time.Hour)})
 		if got := f.Life(begin.Add(time.Hour), Idle).Ahead; got != want {
 			t.Errorf("answers stored %s before they were taken: ahead by %s, want %s", ahead, got, want)
+		}
+	}
+}
+
+// TestMetadataIsReadWhole: what the head's collector stores about a session is known after Read, from whichever head.
+func TestMetadataIsReadWhole(t *testing.T) {
+	store := storetest.New()
+	var start layout.StartMetadata
+	var end layout.EndMetadata
+	must.Fill(t, &start)
+	must.Fill(t, &end)
+	f := NewFacts(root, ref, begin)
+	for n, stored := range []struct {
+		which         string
+		first, second any // of two heads: one knew nothing
+	}{{layout.Start, layout.StartMetadata{}, start}, {layout.End, end, layout.EndMetadata{}}} {
+		for i, value := range []any{stored.first, stored.second} {
+			key := layout.MetadataKey(root, ref, stored.which)
+			if i > 0 {
+				key = layout.SnapshotVersionKey(key, begin.Add(time.Hour))
+			}
+			must.OK(t, store.Put(t.Context(), key, bytes.NewReader(must.Get(json.Marshal(value))(t))))
+			f.Add(must.Get(layout.ParseObject(root, ref, key))(t),
+				blob.Object{Key: key, ModTime: begin.Add(time.Duration(n+i) * time.Minute)})
+		}
+	}
+	must.OK(t, f.Read(t.Context(), store, nil))
+	// A node is that of one head, and the times of an end are those of the last.
+	each := []string{"NodeID", "Start", "End"}
+	for _, name := range append(must.ZeroFields(f.Start), must.ZeroFields(f.End)...) {
+		if !slices.Contains(each, name) {
+			t.Errorf("%s is lost: add it to mergeStarts or readMarks in facts.go", name)
 		}
 	}
 }

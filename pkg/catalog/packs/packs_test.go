@@ -467,3 +467,14 @@ func TestEarlierColumns(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// TestFactsAreComplete: the facts that tests store and read again have each field, so that none is forgotten.
+func TestFactsAreComplete(t *testing.T) {
+	made := map[string]bool{"FailedJobs": true, "Text": true} // of running sessions; made of the others
+	for _, name := range must.ZeroFields(detailed(1)) {
+		if !made[name] {
+			t.Errorf("detailed does not set %s: do it, and add it to row and rowOf in row.go and to read.go, which says "+
+				"what of a pack without it", name)
+		}
+	}
+}
