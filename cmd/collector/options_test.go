@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/flagdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
@@ -386,3 +387,6 @@ func TestCheckInjected(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesStateDefaults: where pages state the default of a flag, it is that.
+func TestPagesStateDefaults(t *testing.T) { flagdocs.Defaults(t, command().Flags(), "../..", 8) }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/testkit/flagdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 )
@@ -84,4 +85,9 @@ func flagsTable() string {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", flag, of, value, strings.ReplaceAll(r.flag.Usage, "|", `\|`))
 	}
 	return b.String()
+}
+
+// TestPagesStateDefaults: where pages state the default of a flag, it is that.
+func TestPagesStateDefaults(t *testing.T) {
+	flagdocs.Defaults(t, command().Flags(), "../..", 4, "shutdown-timeout")
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
@@ -21,6 +21,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/upkeep"
 	"github.com/rayhistory/historyserver/pkg/metrics/promapi"
 	"github.com/rayhistory/historyserver/pkg/server"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessioncache"
 	"github.com/rayhistory/historyserver/pkg/web/browser"
@@ -210,7 +211,7 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	case o.upkeep.Interval < time.Minute:
 		return nil, fmt.Errorf("--upkeep-interval=%s: want at least 1m", o.upkeep.Interval)
 	case o.kubernetes.access.Auth == "": // an empty variable of a manifest must not switch sign-in off
-		return nil, errors.New("--auth is empty: want off, token, kubernetes or oidc")
+		return nil, fmt.Errorf("--auth is empty: want %s", human.Or(access.Modes))
 	case o.dashboard.MaxLimit < 1:
 		return nil, fmt.Errorf("--max-limit=%d: want at least 1", o.dashboard.MaxLimit)
 	}

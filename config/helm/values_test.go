@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
@@ -104,10 +105,15 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 		}
 		return names
 	}
+	var modes []string
+	for _, mode := range access.Modes {
+		modes = append(modes, string(mode))
+	}
 	for path, want := range map[string][]string{
 		"retention.rules.outcomes": catalog.Outcomes,
 		"notify.receivers.events":  webhooks.EventTypes,
 		"notify.receivers.format":  webhooks.Formats(),
+		"auth.mode":                modes,
 	} {
 		if got := at(path).Enum; !sameWords(got, want) {
 			t.Errorf("%s may be %v, want %v", path, got, want)

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -49,6 +50,9 @@ const (
 	// OIDC has people sign in with an OpenID provider; Kubernetes or a file says what they see.
 	OIDC Mode = "oidc"
 )
+
+// Modes are all modes.
+var Modes = []Mode{Off, Token, Kubernetes, OIDC}
 
 // Config says how callers are authenticated and what they may see. AddFlags has the meaning of each field, except of
 // those with comments here.
@@ -184,7 +188,7 @@ func (c *Config) check(hasClient bool) error {
 			return fmt.Errorf("--auth=%s needs a Kubernetes API server: run in a pod or set --kubeconfigs%s", c.Auth, or)
 		}
 	default:
-		return fmt.Errorf("--auth=%s: want off, token, kubernetes or oidc", c.Auth)
+		return fmt.Errorf("--auth=%s: want %s", c.Auth, human.Or(Modes))
 	}
 	switch {
 	case (c.IdentityHeader != "" || c.GroupsHeader != "" || len(c.TrustedProxies) > 0) && c.Auth != Kubernetes:
