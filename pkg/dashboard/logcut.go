@@ -147,7 +147,7 @@ func outputsAt(ctx context.Context, m *moment.Moment) (map[string]*workerOutput,
 			}
 			query := tasktable.Query{Stop: func() error { return context.Cause(ctx) }}
 			var id []byte
-			return workers, m.Session.Tasks.Each(query, tasktable.AllParts, func(_ int, r tasktable.Row) {
+			return workers, tasktable.Each(m.Session.Tasks, query, func(_ int, r tasktable.Row) {
 				start, end, ran := r.Span()
 				id = hex.AppendEncode(id[:0], r.Worker())
 				if w := workers[string(id)]; w != nil && ran {

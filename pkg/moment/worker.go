@@ -211,8 +211,8 @@ func (m *Moment) workersAfter(ctx context.Context, saved int64, missing map[stri
 		}
 		tasks := m.Session.Tasks
 		workers := map[stringtable.ID]bool{}
-		err := tasks.Each(tasktable.Query{At: m.At, Stop: func() error { return context.Cause(ctx) }},
-			tasktable.PlacePart, func(_ int, r tasktable.Row) {
+		err := tasktable.Each(tasks, tasktable.Query{At: m.At, Stop: func() error { return context.Cause(ctx) }},
+			func(_ int, r tasktable.PlacedRow) {
 				if start, _, ok := r.Span(); ok && start > saved {
 					_, worker := r.Place()
 					workers[worker] = true

@@ -169,7 +169,7 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 	}
 	d.addNodes(q.Node)
 	query := tasktable.Query{ExcludeDriver: true, At: m.At, Stop: func() error { return context.Cause(ctx) }}
-	if err := d.tasks.Each(query, tasktable.PlacePart, func(n int, r tasktable.Row) {
+	if err := tasktable.Each(d.tasks, query, func(n int, r tasktable.PlacedRow) {
 		d.add(n, r, ended.UnixNano())
 	}); err != nil {
 		return nil, err
@@ -258,7 +258,7 @@ func (d *drawer) nodeOf(id stringtable.ID) int {
 
 // add draws an attempt, row n of the table. One that has no end runs until sessionEnd, Unix nanoseconds. One outside of
 // the time range, or of another node than the one asked for, is left out.
-func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
+func (d *drawer) add(n int, r tasktable.PlacedRow, sessionEnd int64) {
 	start, end, ok := r.Span()
 	if !ok {
 		return
@@ -308,7 +308,7 @@ func (d *drawer) add(n int, r tasktable.Row, sessionEnd int64) {
 
 // addLongest puts an attempt into d.Longest, which has the longest attempts first, if it is one of the maxLongest
 // longest so far.
-func (d *drawer) addLongest(b Bar, r tasktable.Row, node int, worker stringtable.ID) {
+func (d *drawer) addLongest(b Bar, r tasktable.PlacedRow, node int, worker stringtable.ID) {
 	at := len(d.Longest)
 	for at > 0 && d.Longest[at-1].End-d.Longest[at-1].Start < b.End-b.Start {
 		at--
@@ -374,7 +374,7 @@ func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
 
 // groupOf returns the number of an attempt's group, which decides its colour: that of its outcome or of its function.
 // state is "", failed or running.
-func (d *drawer) groupOf(r tasktable.Row, state string) int {
+func (d *drawer) groupOf(r tasktable.PlacedRow, state string) int {
 	if d.q.Outcome {
 		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
 	}

@@ -51,7 +51,7 @@ func TestDraw(t *testing.T) {
 	m, indexed := generated(t, 3000, false), generated(t, 3000, true)
 	ran := 0
 	var busy float64
-	must.OK(t, m.Session.Tasks.Each(tasktable.Query{ExcludeDriver: true}, tasktable.PlacePart, func(_ int, r tasktable.Row) {
+	must.OK(t, tasktable.Each(m.Session.Tasks, tasktable.Query{ExcludeDriver: true}, func(_ int, r tasktable.PlacedRow) {
 		if start, end, ok := r.Span(); ok {
 			ran++
 			busy += float64(end - start)
@@ -150,7 +150,7 @@ func checkLongest(t *testing.T, m *moment.Moment, d *bars.Drawing) {
 	t.Helper()
 	var all []float64
 	took := func(start, end float64) float64 { return math.Round((end - start) * 1000) }
-	must.OK(t, m.Session.Tasks.Each(tasktable.Query{ExcludeDriver: true}, tasktable.PlacePart, func(_ int, r tasktable.Row) {
+	must.OK(t, tasktable.Each(m.Session.Tasks, tasktable.Query{ExcludeDriver: true}, func(_ int, r tasktable.PlacedRow) {
 		start, end, ok := r.Span()
 		if s, e := float64(start/1000)/1000, float64(end/1000)/1000; ok && end != 0 && e >= d.From && s <= d.To {
 			all = append(all, took(s, e))

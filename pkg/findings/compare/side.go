@@ -213,7 +213,7 @@ func (s *Side) readRuns(ctx context.Context, r *moment.Moment) error {
 		}
 	}
 	s.functions = map[string]*Runs{}
-	if err := tasks.Each(query, tasktable.RunPart, func(_ int, row tasktable.Row) {
+	if err := tasktable.Each(tasks, query, func(_ int, row tasktable.RunRow) {
 		if s.Job != nil && !drivers[row.Job()] {
 			return
 		}
@@ -253,7 +253,7 @@ func (s *Side) runsOf(function []byte) *Runs {
 }
 
 // add counts an attempt.
-func (f *Runs) add(row tasktable.Row) {
+func (f *Runs) add(row tasktable.RunRow) {
 	f.Attempts++
 	if row.Attempt() > 0 {
 		f.Retries++

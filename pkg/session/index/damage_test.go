@@ -65,8 +65,7 @@ func TestChangedBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				for g := range tables.First {
-					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart,
-						tasktable.RunPart, tasktable.PlacePart, tasktable.AllParts} {
+					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.AllParts} {
 						_, _ = tables.Source.Blocks(g, part)
 					}
 				}

@@ -113,7 +113,6 @@ type rowBuffer struct {
 }
 
 // resize returns the buffer's pages for so many rows, with the columns of a part, and makes those that are missing.
-// Their cells still have the values of an earlier use.
 func (b *rowBuffer) resize(rows int, part Part) []*page {
 	n := (rows + pageRows - 1) / pageRows
 	for len(b.pages) < n {

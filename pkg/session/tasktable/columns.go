@@ -29,12 +29,10 @@ const (
 	restPart
 
 	numSections = iota
-	LineagePart = idPart | originPart | ScanPart // what lineage needs
-	// RunPart is how long attempts ran: Attempt, Job, Type, Language, names, State, Ran and Failed of a row. PlacePart
-	// is where and when: Span, Place and Kind instead of Attempt.
-	RunPart   = originPart | ScanPart | ranPart
-	PlacePart = ScanPart | ranPart | placePart
-	AllParts  = 1<<numSections - 1
+	LineagePart = idPart | originPart | ScanPart  // what lineage needs
+	runPart     = originPart | ScanPart | ranPart // what RunRow needs
+	placedPart  = ScanPart | ranPart | placePart  // what PlacedRow needs
+	AllParts    = 1<<numSections - 1
 )
 
 // Has reports whether a part includes a section.
@@ -236,17 +234,10 @@ type limits struct {
 
 // limitOf returns the limit of a kind of references: a valid reference is less than it. For any other kind it is 0.
 func (l limits) limitOf(k refKind) int {
-	switch k {
-	case stringRefs:
-		return l.strings
-	case definitionRefs:
-		return l.definitions
-	case profilerRefs:
-		return l.profilers
-	case stateRefs:
-		return l.states + 1 // 0 is no state, see stateColumn
-	}
-	return 0
+	return [...]int{
+		stringRefs: l.strings, definitionRefs: l.definitions, profilerRefs: l.profilers,
+		stateRefs: l.states + 1, // 0 is no state, see stateColumn
+	}[k]
 }
 
 // checkReferences returns ErrDamaged if a value of a column refers to something that is not there.

@@ -65,7 +65,7 @@ func (t *Table) Lineage(q Query, actorName func(rayid.Actor) string, maxChildren
 	}
 	out := &Lineage{}
 	var err error
-	if out.Listed, err = t.visitRows(q, LineagePart, func(_ int, r Row) {
+	if out.Listed, err = visitRows(t, q, LineagePart, func(_ int, r Row) {
 		out.Matching++
 		out.TaskCounts.add(r.Type(), 1)
 		b.add(r)

@@ -85,7 +85,7 @@ func (e *UnknownColumnError) Error() string { return "tasks cannot be filtered b
 func (t *Table) Select(q Query) (*Selection, error) {
 	s := &Selection{t: t, at: q.At}
 	var err error
-	s.Listed, err = t.visitRows(q, ScanPart, func(n int, _ Row) {
+	s.Listed, err = visitRows(t, q, ScanPart, func(n int, _ Row) {
 		s.Matching++
 		if len(s.Rows) < q.Limit {
 			s.Rows = append(s.Rows, int32(n))
@@ -97,7 +97,7 @@ func (t *Table) Select(q Query) (*Selection, error) {
 // visitRows calls visit for every row that q's filters keep, in the order in which Ray lists them, and ignores q's
 // limit. n is the row's number. listed counts the rows that Ray's own store would have listed. Rows that are not in
 // memory have only the columns of part and those that a filter needs.
-func (t *Table) visitRows(q Query, part Part, visit func(n int, r Row)) (listed int, err error) {
+func visitRows[R row](t *Table, q Query, part Part, visit func(n int, r R)) (listed int, err error) {
 	s := scan{hidden: t.hiddenDefinitions(q.ExcludeDriver)}
 	if s.source, s.rest, err = predicatesOf(q.Filters); err != nil {
 		return 0, err
@@ -115,7 +115,7 @@ func (t *Table) visitRows(q Query, part Part, visit func(n int, r Row)) (listed 
 		if page == failedPage {
 			return s.listed, t.Err()
 		}
-		if err := s.visitPage(k, Row{t: t, p: page, at: cmp.Or(q.At, int64(math.MaxInt64))}, visit); err != nil {
+		if err := visitPage(&s, k, Row{t: t, p: page, at: cmp.Or(q.At, int64(math.MaxInt64))}, visit); err != nil {
 			return s.listed, err
 		}
 	}
@@ -133,7 +133,7 @@ type scan struct {
 
 // visitPage calls visit for the rows of page k that pass; r is any row of that page. Each filter goes through all rows
 // of the page that are left, which is several times faster than all filters for one row after the other.
-func (s *scan) visitPage(k int, r Row, visit func(n int, r Row)) error {
+func visitPage[R row](s *scan, k int, r Row, visit func(n int, r R)) error {
 	var buffer [pageRows]uint8
 	rows := buffer[:0]
 	for i := max(0, s.from-k<<pageBits); i < min(pageRows, s.to-k<<pageBits); i++ {
@@ -155,7 +155,7 @@ func (s *scan) visitPage(k int, r Row, visit func(n int, r Row)) error {
 	}
 	for _, i := range rows {
 		r.i = int32(i)
-		visit(k<<pageBits+int(i), r)
+		visit(k<<pageBits+int(i), R(r))
 	}
 	return nil
 }
@@ -261,9 +261,16 @@ func (t *Table) hiddenDefinitions(hideDrivers bool) []bool {
 }
 
 // Each calls visit for every row that q's filters keep, in the table's order, with its number; the limit is not used.
-// Of a row only what the part says may be asked.
-func (t *Table) Each(q Query, part Part, visit func(n int, r Row)) error {
-	_, err := t.visitRows(q, part, visit)
+// It reads the columns that the methods of the row's type need.
+func Each[R row](t *Table, q Query, visit func(n int, r R)) error {
+	var part Part = AllParts
+	switch any(*new(R)).(type) {
+	case RunRow:
+		part = runPart
+	case PlacedRow:
+		part = placedPart
+	}
+	_, err := visitRows(t, q, part, visit)
 	return err
 }
 
@@ -274,7 +281,7 @@ func (t *Table) Children(parents []string, limit int, stop func() error) (map[st
 	for _, id := range parents {
 		children[id] = nil
 	}
-	_, err := t.visitRows(Query{Stop: stop}, LineagePart, func(n int, r Row) {
+	_, err := visitRows(t, Query{Stop: stop}, LineagePart, func(n int, r Row) {
 		id := r.Parent()
 		if of, wanted := children[string(id)]; wanted && len(of) < limit {
 			children[string(id)] = append(of, n)

@@ -19,6 +19,24 @@ type Row struct {
 	at int64 // Unix nanoseconds, math.MaxInt64 for the end
 }
 
+// RunRow is a Row of which only how long the attempt ran is read, PlacedRow one of which only where and when it ran is.
+type (
+	RunRow    Row
+	PlacedRow Row
+	row       interface{ Row | RunRow | PlacedRow }
+)
+
+func (r RunRow) Attempt() int32                          { return Row(r).Attempt() }
+func (r RunRow) Job() rayid.Job                          { return Row(r).Job() }
+func (r RunRow) Function() []byte                        { return Row(r).Function() }
+func (r RunRow) Failed() bool                            { return Row(r).Failed() }
+func (r RunRow) Ran() (start, end int64, ok bool)        { return Row(r).Ran() }
+func (r PlacedRow) Function() []byte                     { return Row(r).Function() }
+func (r PlacedRow) Kind() int                            { return Row(r).Kind() }
+func (r PlacedRow) Failed() bool                         { return Row(r).Failed() }
+func (r PlacedRow) Span() (start, end int64, ok bool)    { return Row(r).Span() }
+func (r PlacedRow) Place() (node, worker stringtable.ID) { return Row(r).Place() }
+
 // AtEnd is the moment at which a session ended, whenever that was.
 const AtEnd = 0
 

@@ -4,9 +4,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -80,6 +84,64 @@ func TestDamagedRows(t *testing.T) {
 				t.Errorf("restored %d rows are not the %d stored", len(got), len(want))
 			}
 		}
+	}
+}
+
+// TestRowsHaveWhatTheyAnswer: a row of which not all columns are read answers as the whole one, whatever it is asked.
+func TestRowsHaveWhatTheyAnswer(t *testing.T) {
+	b, random := NewBuilder(), rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		b.MergeTask(someUpdate(b, random))
+	}
+	table := b.Freeze()
+	table.Finish(Ends{})
+	stored := table.Stored()
+	read := func() *Table { return must.Get(stored.Builder())(t).FreezePaged(&stored, Ends{}, func(error) {}) }
+	parts, whole := read(), read()
+	asked := 0
+	check := func(n int, r reflect.Value) {
+		for m := range r.NumMethod() {
+			name := r.Type().Method(m).Name
+			got, want := r.Method(m).Call(nil), reflect.ValueOf(whole.Row(n, AtEnd)).MethodByName(name).Call(nil)
+			for i := range got {
+				if asked++; !reflect.DeepEqual(got[i].Interface(), want[i].Interface()) {
+					t.Errorf("row %d: %s.%s is %v, want %v: read the column that it needs with this part", n,
+						r.Type().Name(), name, got[i], want[i])
+				}
+			}
+		}
+	}
+	must.OK(t, Each(parts, Query{}, func(n int, r RunRow) { check(n, reflect.ValueOf(r)) }))
+	must.OK(t, Each(parts, Query{}, func(n int, r PlacedRow) { check(n, reflect.ValueOf(r)) }))
+	if asked < 500 {
+		t.Errorf("only %d answers", asked)
+	}
+}
+
+// TestStoredColumns: these are the columns of rows as indexes have them.
+func TestStoredColumns(t *testing.T) {
+	const want = "task | 0 attempt parent actor | job definition repr_name flags state | 3 4 | node worker 1 text | " +
+		"1 2 5 6 7 8 pid stdout_file stderr_file profiler 2 texts"
+	var got []string
+	for _, s := range sections {
+		var columns []string
+		if s.ids {
+			columns = append(columns, "task")
+		}
+		for _, at := range s.times { // the number of the state that was entered then, or of an offset
+			columns = append(columns, strconv.Itoa(at))
+		}
+		for _, c := range s.ints {
+			columns = append(columns, c.name)
+		}
+		if n := len(s.blobs); n > 0 {
+			columns = append(columns, human.Count(n, "text"))
+		}
+		got = append(got, strings.Join(columns, " "))
+	}
+	if got := strings.Join(got, " | "); got != want {
+		t.Errorf("the columns of rows are\n%s, and were\n%s\nRaise formatVersion in pkg/session/index/doc.go, and write "+
+			"them here", got, want)
 	}
 }
 

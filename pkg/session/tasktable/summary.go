@@ -50,7 +50,7 @@ func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
 	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()),
 		byName: make(map[string]int32), reprs: make(map[sameName]int32)}
 	var err error
-	b.Listed, err = t.visitRows(q, ScanPart, func(_ int, r Row) { b.add(r) })
+	b.Listed, err = visitRows(t, q, ScanPart, func(_ int, r Row) { b.add(r) })
 	for id, d := range b.defs {
 		if d.rows > 0 {
 			b.TaskCounts.add(t.strings.Get(t.defs.At(id).Kind), d.rows)
@@ -72,7 +72,7 @@ const groupBytes = 512
 // CountStates counts the rows that q's filters keep by state; the limit is not used.
 func (t *Table) CountStates(q Query) ([]StateCount, error) {
 	var counts []numberCount
-	_, err := t.visitRows(q, ScanPart, func(_ int, r Row) {
+	_, err := visitRows(t, q, ScanPart, func(_ int, r Row) {
 		state, _ := r.state()
 		counts = addCount(counts, state, 1)
 	})
