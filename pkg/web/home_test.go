@@ -154,3 +154,21 @@ func TestFiguresOfNeither(t *testing.T) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }
+
+// TestOutcomesAreDrawn: each outcome that says how jobs ended has a sign, and a colour wherever it is shown.
+func TestOutcomesAreDrawn(t *testing.T) {
+	grey := []string{catalog.Stopped, catalog.Unknown}
+	style := string(must.Get(assetFiles.ReadFile("assets/style.css"))(t))
+	for _, outcome := range catalog.Outcomes {
+		run := Run{Entry: catalog.Entry{Summary: catalog.Summary{Outcome: outcome}}}
+		if run.Sign() == "" && outcome != catalog.Unknown {
+			t.Errorf("%s has no sign: add it to Run.Sign", outcome)
+		}
+		for _, place := range []struct{ file, text, selector string }{{"assets/style.css", style, ".run."},
+			{"assets/style.css", style, ".chip."}, {"bar.css", barStyle, ".outcome."}} {
+			if !slices.Contains(grey, outcome) && !strings.Contains(place.text, place.selector+outcome) {
+				t.Errorf("%s has no %s%s: add its colour, or name it as grey here", place.file, place.selector, outcome)
+			}
+		}
+	}
+}

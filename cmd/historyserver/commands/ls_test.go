@@ -251,3 +251,12 @@ func TestNoSessions(t *testing.T) {
 		}
 	}
 }
+
+// TestOutcomesAreColoured: each outcome that says how jobs ended has a colour on a terminal.
+func TestOutcomesAreColoured(t *testing.T) {
+	for _, outcome := range catalog.Outcomes {
+		if colours[outcome] == "" && outcome != catalog.Unknown {
+			t.Errorf("%s has no colour: add it to colours in terminal.go", outcome)
+		}
+	}
+}
