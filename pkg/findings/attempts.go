@@ -122,13 +122,17 @@ func (b *builder) addUnended(state string) {
 // innermostCalls returns the attempts that started none of the others: the ends of the chains of calls. It filters all
 // in place.
 func innermostCalls(all []attempt) []attempt {
-	started := map[string][]tasktable.Row{}
+	last := map[string]tasktable.Row{} // the one that each parent started last
 	for _, a := range all {
-		started[string(a.row.Parent())] = append(started[string(a.row.Parent())], a.row)
+		parent := string(a.row.Parent())
+		if before, known := last[parent]; !known || a.row.FirstStateAt() >= before.FirstStateAt() {
+			last[parent] = a.row
+		}
 	}
 	return slices.DeleteFunc(all, func(a attempt) bool {
 		return slices.ContainsFunc(parentIDs(a.row), func(id string) bool {
-			return slices.ContainsFunc(started[id], func(row tasktable.Row) bool { return startedBy(row, a.row) })
+			row, known := last[id]
+			return known && startedBy(row, a.row)
 		})
 	})
 }

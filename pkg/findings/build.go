@@ -145,7 +145,8 @@ type builder struct {
 	submitted             map[rayid.Job]int64       // see lastSubmitted
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
-	unended               []attempt // attempts that had not ended when their driver or the session did
+	jobOfDriver           map[rayid.Job]*job // of jobs
+	unended               []attempt          // attempts that had not ended when their driver or the session did
 	waits                 []wait
 	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
@@ -160,6 +161,8 @@ type builder struct {
 	signals               map[string]string              // signals that ended workers, by what ran in them
 	processNames          map[string]string              // what ran in workers, by their IDs
 	found                 map[search][]match             // what matches returned
+	foundByID             map[search]map[string][]match  // the same by the ID that each is about, see loggedAbout
+	actorsByWorker        func() map[rayid.Worker]*entities.Actor
 	logs                  map[moment.LogFile]*logText
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	logWork               int64                   // what reading logs took, as digest.work
@@ -217,6 +220,7 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 	b.trainJobs = b.jobsWith(func(a *entities.Actor) bool { return a.Class == trainController })
 	b.jobsWithNamedActors = b.jobsWith(func(a *entities.Actor) bool { return a.Name != "" })
 	b.rankErrors = sync.OnceValue(b.readRankErrors)
+	b.actorsByWorker = sync.OnceValue(b.readActorsByWorker)
 	b.childRows = sync.OnceValue(b.readChildren)
 	b.readSent = sync.OnceFunc(func() { b.addUnended(sentToWorker) })
 	b.goesOn = b.wentOnAfter(r.At)

@@ -183,10 +183,12 @@ func (b *builder) deployedAfter(f *finding, at int64) bool {
 
 // ofEarlierJob reports whether a finding is about a job that had ended before another one, later, began.
 func (b *builder) ofEarlierJob(f *finding, later *job) bool {
-	return slices.ContainsFunc(f.jobs, func(id rayid.Job) bool {
-		j := b.jobOfID(id)
-		return j != nil && j.End != 0 && j.End <= later.Start
-	})
+	for id := range f.jobs {
+		if j := b.jobOfID(id); j != nil && j.End != 0 && j.End <= later.Start {
+			return true
+		}
+	}
+	return false
 }
 
 // mayFollowOthers reports whether the root of a job's end does not explain itself, so that something else that failed

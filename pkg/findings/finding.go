@@ -14,13 +14,13 @@ import (
 // finding is a Finding while the report is computed.
 type finding struct {
 	Finding
-	key          string           // its kind, and what the failures that it counts have in common
-	first, last  int64            // Unix ns; 0 if not known
-	raised       output.Exception // empty if no exception was
-	job          rayid.Job        // nil if the finding is about no job or about several
-	jobs         []rayid.Job      // all that the finding is about
-	unrecovered  int              // occurrences after which no retry succeeded
-	recovered    int              // occurrences after which a retry succeeded
+	key          string             // its kind, and what the failures that it counts have in common
+	first, last  int64              // Unix ns; 0 if not known
+	raised       output.Exception   // empty if no exception was
+	job          rayid.Job          // nil if the finding is about no job or about several
+	jobs         map[rayid.Job]bool // all that the finding is about
+	unrecovered  int                // occurrences after which no retry succeeded
+	recovered    int                // occurrences after which a retry succeeded
 	because      []*finding
 	repaired     *finding         // a failure that the driver may mean, though a later call succeeded; nil if none
 	memory       string           // how much was used where memory ran out; "" if that is not known
@@ -105,10 +105,13 @@ func (f *finding) lastUntil(at int64) {
 // addJob adds a job that the finding is about. f.job is that job as long as it is the only one, and nil from the second
 // one on.
 func (f *finding) addJob(job rayid.Job) {
-	if job.Nil() || slices.Contains(f.jobs, job) {
+	if job.Nil() || f.jobs[job] {
 		return
 	}
-	f.jobs = append(f.jobs, job)
+	if f.jobs == nil {
+		f.jobs = map[rayid.Job]bool{}
+	}
+	f.jobs[job] = true
 	f.job = job
 	if len(f.jobs) > 1 {
 		f.job = rayid.Job{}
@@ -180,12 +183,10 @@ func (f *finding) addEvidence(e Evidence) {
 // causedBy links a finding to its cause. It does nothing if there is no cause, if the cause is itself a consequence of
 // the finding, or if it began after the finding was over.
 func (f *finding) causedBy(cause *finding) {
-	if cause == nil || cause == f || cause.dependsOn(f) || f.endedBefore(cause) {
+	if cause == nil || cause == f || slices.Contains(f.because, cause) || cause.dependsOn(f) || f.endedBefore(cause) {
 		return
 	}
-	if !slices.Contains(f.because, cause) {
-		f.because = append(f.because, cause)
-	}
+	f.because = append(f.because, cause)
 }
 
 // noticedLate is how long after a consequence Ray may notice its cause, and nodeNoticedLate so for a node that is lost,
@@ -216,9 +217,9 @@ func (f *finding) takeException(raised output.Exception) {
 }
 
 // dependsOn reports whether a finding was caused by another one, directly or through others. Causes form no circle,
-// because causedBy adds none that would close one.
+// because causedBy adds none that would close one, but there may be very many ways to the same cause.
 func (f *finding) dependsOn(other *finding) bool {
-	return slices.ContainsFunc(f.because, func(c *finding) bool { return c == other || c.dependsOn(other) })
+	return slices.Contains(withCauses(f.because), other)
 }
 
 // failedIn counts one failed attempt of a task at a time (Unix ns). If the exception was raised by another function,

@@ -118,12 +118,20 @@ func (j *job) beganAfter(f *finding) bool {
 
 // jobOfID returns the job with the ID of a driver; nil if there is none.
 func (b *builder) jobOfID(id rayid.Job) *job {
-	for i := range b.jobs {
-		if b.jobs[i].hasDriver(id) {
-			return &b.jobs[i]
+	if b.jobOfDriver == nil {
+		b.jobOfDriver = map[rayid.Job]*job{}
+		for i := range b.jobs {
+			j := &b.jobs[i]
+			for _, d := range j.Earlier {
+				b.jobOfDriver[d.ID] = cmp.Or(b.jobOfDriver[d.ID], j)
+			}
+			b.jobOfDriver[j.id] = cmp.Or(b.jobOfDriver[j.id], j)
 		}
 	}
-	return nil
+	if id.Nil() {
+		return nil
+	}
+	return b.jobOfDriver[id]
 }
 
 // readDrivers finds the submissions that failed or were stopped, and the reason in their drivers' logs. It also finds
@@ -171,8 +179,8 @@ func (b *builder) plainDriverEnded(j *job) {
 	if lost == nil || j.End == 0 {
 		return
 	}
-	for _, m := range b.loggedByHead("gcs_server.out", withNode()) {
-		if after := j.End - m.at; m.groups[1] == j.Node.String() && after >= -int64(time.Second) && after <= silence {
+	for _, m := range b.loggedAbout("gcs_server.out", withNode(), 1, j.Node.String()) {
+		if after := j.End - m.at; after >= -int64(time.Second) && after <= silence {
 			f := b.jobFinding(DriverKilled, j, "Job %s ended with the node of its driver, %s", j.name(),
 				b.nodeName(j.Node))
 			f.addEvidence(b.lineEvidence(m))

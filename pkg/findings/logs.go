@@ -279,6 +279,23 @@ func (b *builder) loggedByHead(name string, expression *regexp.Regexp) []match {
 	})
 }
 
+// loggedAbout returns, of what loggedByHead does, the matches of which a group is an ID. It looks through them once.
+func (b *builder) loggedAbout(name string, expression *regexp.Regexp, group int, id string) []match {
+	s := search{ofHeads: name, expression: expression}
+	byID, known := b.foundByID[s]
+	if !known {
+		byID = map[string][]match{}
+		for _, m := range b.loggedByHead(name, expression) {
+			byID[m.groups[group]] = append(byID[m.groups[group]], m)
+		}
+		if b.foundByID == nil {
+			b.foundByID = map[search]map[string][]match{}
+		}
+		b.foundByID[s] = byID
+	}
+	return byID[id]
+}
+
 // lineBounds returns where the line, or the lines, of the match begin and end in its log.
 func (m match) lineBounds() (from, to int) {
 	from, _ = m.log.lineBounds(m.from)

@@ -128,15 +128,20 @@ func (b *builder) processName(id string) string {
 }
 
 // actorIn returns the actor that runs or ran in a worker's process; nil if there is none.
-func (b *builder) actorIn(worker rayid.Worker) *entities.Actor {
+func (b *builder) actorIn(worker rayid.Worker) *entities.Actor { return b.actorsByWorker()[worker] }
+
+// readActorsByWorker returns the actors by the processes in which they run or ran; of several the first one.
+func (b *builder) readActorsByWorker() map[rayid.Worker]*entities.Actor {
+	of := map[rayid.Worker]*entities.Actor{}
 	for i := range b.session.Actors {
-		state, existed := moment.ActorAt(&b.session.Actors[i], b.moment.At)
-		if existed && (state.Worker == worker || slices.ContainsFunc(state.FormerProcesses,
-			func(p moment.ActorProcess) bool { return p.Worker == worker })) {
-			return &b.session.Actors[i]
+		a := &b.session.Actors[i]
+		if state, existed := moment.ActorAt(a, b.moment.At); existed {
+			for _, p := range append(state.FormerProcesses, state.Process()) {
+				of[p.Worker] = cmp.Or(of[p.Worker], a)
+			}
 		}
 	}
-	return nil
+	return of
 }
 
 // Names that people gave, for the names of what Ray's libraries run.

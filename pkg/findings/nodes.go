@@ -76,21 +76,26 @@ var toBeDrained = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline:
 
 // drainLine returns the last line in which the GCS says that a node shall be drained.
 func (b *builder) drainLine(id rayid.Node) (last match, drained bool) {
-	wanted := id.String()
-	for _, m := range slices.Backward(b.loggedByHead("gcs_server.out", toBeDrained())) {
-		if m.groups[2] == wanted {
-			return m, true
-		}
+	all := b.loggedAbout("gcs_server.out", toBeDrained(), 2, id.String())
+	if len(all) == 0 {
+		return last, false
 	}
-	return last, false
+	return all[len(all)-1], true
 }
 
 // lostNodeIn returns the node that died and whose ID is in a text; nil if there is none.
 func (b *builder) lostNodeIn(text string) (node rayid.Node) {
-	for id := range b.lostNodes {
-		if strings.Contains(text, id.String()) {
-			node = id
+	isNoDigit := func(r rune) bool { return !strings.ContainsRune("0123456789abcdef", r) }
+	for len(b.lostNodes) > 0 && len(text) >= 2*rayid.NodeSize {
+		word := text[:2*rayid.NodeSize]
+		if at := strings.LastIndexFunc(word, isNoDigit); at >= 0 {
+			text = text[at+1:] // behind what is no digit, because no ID begins before it
+			continue
 		}
+		if id, err := rayid.Parse[rayid.Node](word); err == nil && b.lostNodes[id] != nil {
+			return id
+		}
+		text = text[1:]
 	}
 	return node
 }

@@ -106,7 +106,7 @@ var worstFirst = []string{catalog.Failed, catalog.Unfinished, catalog.Running, c
 func (b *builder) jobsOf(ordered []*finding) []Job {
 	ofJob, ofSubmission, ofNone := map[rayid.Job][]*finding{}, map[string][]*finding{}, []*finding{}
 	for _, f := range ordered {
-		for _, id := range f.jobs {
+		for id := range f.jobs {
 			ofJob[id] = append(ofJob[id], f)
 		}
 		switch {

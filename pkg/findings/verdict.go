@@ -14,7 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
-	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of
@@ -184,8 +183,12 @@ func (b *builder) isHarmless(f *finding) bool {
 		return len(b.jobs) > 0 &&
 			!slices.ContainsFunc(b.jobs, func(j job) bool { return !b.isHarmlessTo(&j, f) })
 	}
-	return !slices.ContainsFunc(f.jobs,
-		func(id rayid.Job) bool { return !b.unexamined[id] && !b.isHarmlessTo(b.jobOfID(id), f) })
+	for id := range f.jobs {
+		if !b.unexamined[id] && !b.isHarmlessTo(b.jobOfID(id), f) {
+			return false
+		}
+	}
+	return true
 }
 
 // isHarmlessTo reports whether a job went on after a failure, or failed for another reason. j is nil for a job that is
@@ -257,11 +260,11 @@ func (b *builder) outcome() string {
 // inReportOrder returns the findings in the report's order: the most severe first, then those that explain the ends of
 // most jobs, then the earliest; but each cause before its consequences.
 func (b *builder) inReportOrder() []*finding {
-	all := slices.Clone(b.findings)
+	all, explained := slices.Clone(b.findings), b.jobsExplained()
 	slices.SortStableFunc(all, func(a, c *finding) int {
 		return cmp.Or(
 			bySeverity(a, c),
-			cmp.Compare(b.jobsExplained(c), b.jobsExplained(a)),
+			cmp.Compare(explained[c], explained[a]),
 			cmp.Compare(firstTime(a), firstTime(c)),
 		)
 	})
@@ -293,18 +296,24 @@ func withCauses(findings []*finding) (all []*finding) {
 	return all
 }
 
-// jobsExplained returns how many jobs ended because of a finding. The failed end of a job that has no other finding
+// jobsExplained returns how many jobs ended because of each finding. The failed end of a job that has no other finding
 // behind it counts as 1.
-func (b *builder) jobsExplained(f *finding) (n int) {
-	for _, other := range b.findings {
-		if other.ended != nil && other.dependsOn(f) {
-			n++
+func (b *builder) jobsExplained() map[*finding]int {
+	explained := map[*finding]int{}
+	for _, end := range b.findings {
+		if end.ended == nil {
+			continue
+		}
+		for _, cause := range withCauses(end.because) {
+			explained[cause]++
 		}
 	}
-	if n == 0 && f.ended != nil && f.Severity == Error {
-		n = 1
+	for _, end := range b.findings {
+		if explained[end] == 0 && end.ended != nil && end.Severity == Error {
+			explained[end] = 1
+		}
 	}
-	return n
+	return explained
 }
 
 // firstTime returns when a finding began, Unix ns. Without a time it is greater than all times, so that such findings

@@ -61,12 +61,22 @@ func (b *builder) withCallsBelow(calls []attempt, at int64) []attempt {
 	if len(calls) == 0 {
 		return nil
 	}
+	known, below := map[rayid.Task]bool{}, map[string][]attempt{} // below: by what had started them
+	for _, c := range calls {
+		known[c.row.ID()] = true
+	}
+	for _, a := range b.unended {
+		if a.state == tasktable.StateRunning && !a.isConstructor() && a.since <= at {
+			below[string(a.row.Parent())] = append(below[string(a.row.Parent())], a)
+		}
+	}
 	for i := 0; i < len(calls) && len(calls) < maxChildren; i++ {
-		for _, a := range b.unended {
-			known := func(c attempt) bool { return c.row.ID() == a.row.ID() }
-			ran := a.state == tasktable.StateRunning && !a.isConstructor() && a.since <= at
-			if ran && startedBy(a.row, calls[i].row) && !slices.ContainsFunc(calls, known) {
-				calls = append(calls, a)
+		for _, id := range parentIDs(calls[i].row) {
+			for _, a := range below[id] {
+				if startedBy(a.row, calls[i].row) && !known[a.row.ID()] {
+					known[a.row.ID()] = true
+					calls = append(calls, a)
+				}
 			}
 		}
 	}
@@ -152,8 +162,8 @@ const notChecked = " did not answer health checks"
 // node did not answer the head's health checks at that time. Such a node may be back before it counts as lost.
 func (b *builder) addFailedCheck(f *finding, a attempt, at int64) {
 	state, _ := b.actorState(actorIDOf(a.row)) // of the nil node if the actor is not known
-	for _, m := range b.loggedByHead("gcs_server.out", checkFailed()) {
-		if m.groups[1] == state.Node.String() && a.since <= m.at && m.at <= at+atTheEnd {
+	for _, m := range b.loggedAbout("gcs_server.out", checkFailed(), 1, state.Node.String()) {
+		if a.since <= m.at && m.at <= at+atTheEnd {
 			if !strings.Contains(f.Title, notChecked) { // of several calls the title tells the first one's node
 				f.appendTitle("; its node " + b.nodeName(state.Node) + notChecked)
 			}

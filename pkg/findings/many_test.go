@@ -1,0 +1,77 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
+)
+
+// TestManyWaysToACause: functions that call each other in layers may fail so that there are 2^80 ways from one failure
+// to its first cause. Each finding is looked at once.
+func TestManyWaysToACause(t *testing.T) {
+	layers := make([][2]*finding, 81)
+	for i := range layers {
+		layers[i] = [2]*finding{{key: fmt.Sprint(i, " a")}, {key: fmt.Sprint(i, " b")}}
+		for _, f := range layers[i] {
+			for k := range min(i, 1) * 2 {
+				f.causedBy(layers[i-1][k])
+			}
+		}
+	}
+	first, last, other := layers[0][0], layers[len(layers)-1][0], &finding{}
+	if !last.dependsOn(first) || last.dependsOn(other) || first.dependsOn(last) {
+		t.Error("the wrong finding is a cause")
+	}
+	if first.causedBy(last); len(first.because) > 0 {
+		t.Error("causes form a circle")
+	}
+	b := &builder{findings: []*finding{first, last}}
+	last.ended = &job{}
+	says.Equal(t, b.jobsExplained()[first], 1, "jobs that ended because of the first cause")
+}
+
+// TestManyLookUps: what is looked up for each of many failures is found without going through all actors or nodes each
+// time.
+func TestManyLookUps(t *testing.T) {
+	const many = 2000
+	node := func(i int) (n rayid.Node) {
+		copy(n[:], fmt.Sprintf("%028d", i))
+		return n
+	}
+	b := &builder{session: &session.Session{}, moment: &moment.Moment{}, lostNodes: map[rayid.Node]*finding{}}
+	for i := range many {
+		a := entities.Actor{ID: rayid.Actor{byte(i), byte(i >> 8)}}
+		for _, worker := range []int{2 * i, 2*i + 1} {
+			a.Transitions = append(a.Transitions,
+				entities.ActorTransition{State: moment.Alive, Time: int64(worker + 1), Worker: rayid.Worker(node(worker))})
+		}
+		b.session.Actors = append(b.session.Actors, a)
+		b.lostNodes[node(i)] = &finding{}
+	}
+	workers := b.readActorsByWorker()
+	b.actorsByWorker = func() map[rayid.Worker]*entities.Actor { return workers }
+	allocated := storetest.Allocated(func() {
+		for i := range many {
+			for worker, want := range map[int]*entities.Actor{2 * i: &b.session.Actors[i], 2*i + 1: &b.session.Actors[i],
+				2*many + i: nil} {
+				if b.actorIn(rayid.Worker(node(worker))) != want {
+					t.Fatalf("the wrong actor ran in process %d", worker)
+				}
+			}
+			if b.lostNodeIn("on node "+node(i).String()+" it was lost") != node(i) || !b.lostNodeIn("no node").Nil() ||
+				!b.lostNodeIn(strings.Repeat("0", 55)+" "+node(many).String()+"0").Nil() {
+				t.Fatalf("the wrong node is named instead of %d", i)
+			}
+		}
+	})
+	if allocated > 1000*many {
+		t.Errorf("%d bytes were allocated", allocated)
+	}
+}
