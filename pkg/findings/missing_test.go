@@ -2,8 +2,10 @@ package findings_test
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -196,5 +199,24 @@ func TestArchived(t *testing.T) {
 		if err := w.Write(t.Context(), s, nil); part != "/logs/" && err == nil {
 			t.Errorf("without %s: an index is written", part)
 		}
+	}
+}
+
+// TestManyWaitingActors: of very many actors that waited for resources a bounded number is compared with the nodes, and
+// with what others held.
+func TestManyWaitingActors(t *testing.T) {
+	events := aliveNodes()
+	for i := range 5001 {
+		about := fmt.Sprintf(`"actorId": "%s"`, base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%012d\x00\x00\x00\x01", i)))
+		events = append(events,
+			eventOf(fmt.Sprint("d", i), "ACTOR_DEFINITION_EVENT", "actorDefinitionEvent",
+				about+`, "jobId": "AAAAAQ==", "className": "Trainer", "requiredResources": {"GPU": 1.0}`),
+			eventOf(fmt.Sprint("l", i), "ACTOR_LIFECYCLE_EVENT", "actorLifecycleEvent",
+				about+`, "stateTransitions": [{"state": "PENDING_CREATION", "timestamp": "2026-11-22T10:15:30Z"}]`))
+	}
+	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
+	says.Equal(t, r.Findings[0].Count, 5000, "actors in %s", r.Findings[0].Title)
+	if !slices.Contains(r.Missing, "Only 5000 of the actors that waited for resources were looked at.") {
+		t.Errorf("missing: %q", r.Missing)
 	}
 }

@@ -50,9 +50,14 @@ func (b *builder) readPending() {
 	if b.stopOn(err) {
 		return
 	}
-	demand := demands{b: b, running: running > 0, noNodeHas: map[string]string{}}
+	demand := demands{b: b, running: running > 0, noNodeHas: map[string]string{}, inConstructor: map[rayid.Actor]bool{}}
 	b.addUnended(tasktable.StateRunning)
 	b.addUnended(notScheduledYet)
+	for _, a := range b.unended {
+		if a.isRunningConstructor() {
+			demand.inConstructor[actorIDOf(a.row)] = true
+		}
+	}
 	demand.holdings = b.readHoldings()
 	for _, g := range b.groups {
 		if b.requestErr() != nil {
@@ -72,10 +77,17 @@ func (b *builder) readPending() {
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
+	waiting := 0 // actors
 	for i := range b.session.Actors {
-		if since, waited := demand.waitedSince(&b.session.Actors[i]); waited {
-			demand.addActor(&b.session.Actors[i], since)
+		since, waited := demand.waitedSince(&b.session.Actors[i])
+		if !waited {
+			continue
 		}
+		if waiting++; waiting > maxPending || b.requestErr() != nil {
+			b.noteMissing("Only %d of the actors that waited for resources were looked at.", maxPending)
+			break
+		}
+		demand.addActor(&b.session.Actors[i], since)
 	}
 	for _, f := range demand.found {
 		b.showDemand(f, taskDemandLine(), func(match) bool { return true })
@@ -108,8 +120,9 @@ type demands struct {
 	b       *builder
 	running bool // something ran when the session ended
 	holdings
-	noNodeHas map[string]string // results of builder.whatNoNodeHas, by the resources and labels as text
-	found     []*finding        // about tasks and actors
+	inConstructor map[rayid.Actor]bool // of unended
+	noNodeHas     map[string]string    // results of builder.whatNoNodeHas, by the resources and labels as text
+	found         []*finding           // about tasks and actors
 }
 
 // waitedSince reports whether an actor waited for resources when the session or its driver ended, and since when (Unix
@@ -135,9 +148,7 @@ func (d *demands) waitedSince(a *entities.Actor) (since int64, waited bool) {
 		return now.Changed, true
 	}
 	before, _ := moment.ActorAt(a, cmp.Or(now.Started, now.Ended)-longWait)
-	inConstructor := func(c attempt) bool { return c.isRunningConstructor() && actorIDOf(c.row) == a.ID }
-	return before.Changed, before.State == "PENDING_CREATION" && wasIntendedDeath(now.Cause()) &&
-		!slices.ContainsFunc(d.b.unended, inConstructor)
+	return before.Changed, before.State == "PENDING_CREATION" && wasIntendedDeath(now.Cause()) && !d.inConstructor[a.ID]
 }
 
 // addActor adds the finding about an actor that had waited for resources since a time (Unix ns). The actor that starts
@@ -205,7 +216,7 @@ func (d *demands) whatNoNodeHas(resources map[string]float64, labels map[string]
 	}
 	key := resourceText(resources) + labelText(labels)
 	lacking, known := d.noNodeHas[key]
-	if !known {
+	if !known && len(d.noNodeHas) < maxPending {
 		lacking = d.b.whatNoNodeHas(resources, labels)
 		d.noNodeHas[key] = lacking
 	}
