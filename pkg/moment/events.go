@@ -153,16 +153,14 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 	return all[:min(len(all), maxPlatformEvents)], nil
 }
 
-// savedPlatformEvents returns the rows of the last saved answers to each address at which platform events are listed.
-func (m *Moment) savedPlatformEvents(ctx context.Context) (rows []*pyjson.Object, err error) {
-	for _, url := range m.Session.Snapshots.URLs("/api/v0/platform_events") {
-		data, _, err := m.SavedData(ctx, url)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, Objects(data.List("events"))...)
+// savedPlatformEvents returns the rows of the dashboard's saved list.
+func (m *Moment) savedPlatformEvents(ctx context.Context) ([]*pyjson.Object, error) {
+	url, err := m.savedListURL("/api/v0/platform_events")
+	if url == "" || err != nil {
+		return nil, err
 	}
-	return rows, nil
+	data, _, err := m.SavedData(ctx, url)
+	return Objects(data.List("events")), err
 }
 
 // platformTime returns when the event of a saved row happened last, Unix ns; 0 if that is not known.

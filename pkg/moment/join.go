@@ -51,10 +51,20 @@ func (m *Moment) SavedData(ctx context.Context, url string) (*pyjson.Object, int
 }
 
 // SavedList returns the result of a saved list of the State API, and when it was given (Unix ns; 0: not known); nil if
-// none is saved. The collector asks for path with several queries. Their answers are ranked: those with all columns
-// come first, then the last one before the moment, then the one with the most rows.
+// none is saved.
 func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, int64, error) {
-	var best string
+	url, err := m.savedListURL(path)
+	if url == "" || err != nil {
+		return nil, 0, err
+	}
+	data, taken, err := m.SavedData(ctx, url)
+	return data.Object("result"), taken, err
+}
+
+// savedListURL returns the address whose saved answer counts as the list at path; "" if none is saved. Collectors ask
+// for path with several queries. Their answers are ranked: those with all columns come first, then the last one before
+// the moment, then the one with the most rows. Only one of them is read, however many there are.
+func (m *Moment) savedListURL(path string) (best string, err error) {
 	var bestRank []int64 // all columns (1) or not (0), when it was given, rows: the greater the better
 	for _, u := range m.Session.Snapshots.URLs(path) {
 		_, query, _ := strings.Cut(u, "?")
@@ -64,7 +74,7 @@ func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, in
 		}
 		last, err := m.Session.Snapshots.Last(u, m.At)
 		if err != nil {
-			return nil, 0, err
+			return "", err
 		}
 		rank := []int64{0, last.Taken, int64(rows)}
 		if allColumns {
@@ -77,11 +87,7 @@ func (m *Moment) SavedList(ctx context.Context, path string) (*pyjson.Object, in
 			best, bestRank = u, rank
 		}
 	}
-	if best == "" {
-		return nil, 0, nil
-	}
-	data, taken, err := m.SavedData(ctx, best)
-	return data.Object("result"), taken, err
+	return best, nil
 }
 
 // RowsByKey returns the objects of a list by the string that each has under a key.

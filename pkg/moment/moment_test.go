@@ -302,6 +302,27 @@ func TestZoneChanges(t *testing.T) {
 	}
 }
 
+// TestOneListIsRead: of saved lists of one thing under many addresses only the one that counts is read, which may take
+// as much memory as one answer may.
+func TestOneListIsRead(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-10-30_20-00-00_000001_100"}
+	store := storetest.New()
+	set := snapshots.New(store, snapshots.Options{})
+	longest := int64(0)
+	for i := range 50 {
+		body := fmt.Sprintf(`{"data":{"events":[{"eventId":"%d","timestamp":"2026-10-30T20:00:00Z"}]}}`, i)
+		key := layout.SnapshotKey("log", ref, fmt.Sprintf("/api/v0/platform_events?detail=1&limit=%d", i+1))
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader(body)))
+		set.Add(must.Get(layout.ParseObject("log", ref, key))(t), must.Get(store.Stat(t.Context(), key))(t))
+		longest = max(longest, int64(len(body)))
+	}
+	m := &Moment{Session: &session.Session{Ref: ref, Snapshots: set}}
+	events := must.Get(m.PlatformEvents(t.Context()))(t)
+	if len(events) != 1 || events[0].ID != "49" || store.Read.Load() > longest {
+		t.Errorf("%d events, %d bytes were read", len(events), store.Read.Load())
+	}
+}
+
 // TestZoneByName: where no snapshot tells the zone, it is that in which the session's name has the head's start.
 func TestZoneByName(t *testing.T) {
 	started := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
