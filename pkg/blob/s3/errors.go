@@ -40,9 +40,6 @@ func (s *Store) mapError(err error, permission string) error {
 			header = response.Response.Header
 		}
 	}
-	if refusesAccessKey(code) {
-		s.renewThrottle.Do(s.renewCredentials)
-	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
 		return refused
 	}
@@ -72,17 +69,6 @@ func codeOf(err error) string {
 		return apiErr.ErrorCode()
 	}
 	return ""
-}
-
-// refusesAccessKey says whether an error's code is about the credentials: others may be taken. A signature that does
-// not match is not: the store knows its key, and some servers answer so to single odd names of objects.
-func refusesAccessKey(code string) bool {
-	switch code {
-	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired", "InvalidToken", "InvalidTokenId",
-		"InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":
-		return true
-	}
-	return false
 }
 
 // refusesObjectKey says whether an error's code is about the object's key alone, at Amazon or at servers that speak its
@@ -148,13 +134,11 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 		return remote.Refused(err, "bucket %s is in another region or behind another address: correct --s3-region or "+
 			"--s3-endpoint", s.bucket)
 	case "InvalidAccessKeyId", "InvalidClientTokenId", "UnrecognizedClientException", "InvalidSecurity":
-		return remote.RefusedOrWrongClock(err, header,
-			"the store does not know the access key: correct it, or --s3-endpoint")
+		return s.refusedKey(err, header, "the store does not know the access key: correct it, or --s3-endpoint")
 	case "ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired":
-		return remote.RefusedOrWrongClock(err, header, "the credentials have expired: renew them")
+		return s.refusedKey(err, header, "the credentials have expired: renew them")
 	case "InvalidToken", "InvalidTokenId":
-		return remote.RefusedOrWrongClock(err, header,
-			"the session token does not belong to the access key: set both anew")
+		return s.refusedKey(err, header, "the session token does not belong to the access key: set both anew")
 	case "InvalidObjectState":
 		return remote.Archived(err)
 	case "AccountProblem", "AllAccessDisabled", "NotSignedUp", "InvalidPayer", "UserSuspended":
@@ -182,4 +166,12 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 		return remote.Refused(err, "a policy denies %s on bucket %s: change it", permission, s.bucket)
 	}
 	return remote.RefusedOrWrongClock(err, header, "grant %s on bucket %s", permission, s.bucket)
+}
+
+// refusedKey returns the error for a request whose access key the store refuses: others may be taken, so they are read
+// anew. A signature that does not match is no such error: the store knows its key, and some servers answer so to single
+// odd names of objects.
+func (s *Store) refusedKey(err error, header http.Header, advice string) error {
+	s.renewThrottle.Do(s.renewCredentials)
+	return remote.RefusedOrWrongClock(err, header, "%s", advice)
 }

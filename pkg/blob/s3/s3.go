@@ -19,6 +19,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
 	awss3 "github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
@@ -136,6 +137,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 			// Only AWS knows checksums in trailers; other servers have refused them or stored them as content.
 			o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 			o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+			// All know Content-MD5, which is wanted in a bucket with an object lock.
+			o.APIOptions = append(o.APIOptions, smithyhttp.AddContentChecksumMiddleware)
 		}
 	})
 	region := client.Options().Region
@@ -162,15 +165,16 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 // loadOptions returns how the SDK loads its configuration: our client, pauses and retries, and the settings that are
 // given. The rest comes from the environment and AWS's files.
 func (c *Config) loadOptions(log logrus.FieldLogger) []func(*config.LoadOptions) error {
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, c.Stall) })
 	options := []func(*config.LoadOptions) error{
-		config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(
-			func(t *http.Transport) { remote.Configure(t, c.Stall) })),
+		config.WithHTTPClient(client),
+		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = client }),
 		config.WithLogger(logging.LoggerFunc(func(_ logging.Classification, format string,
 			v ...any) {
 			log.Debugf("AWS SDK: "+format, v...)
 		})),
 		config.WithRetryer(func() aws.Retryer { return newRetryer() }),
-		config.WithAPIOptions([]func(*middleware.Stack) error{makePauses}),
+		config.WithAPIOptions([]func(*middleware.Stack) error{makePauses, leaveEncodingOut}),
 	}
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))
@@ -287,6 +291,13 @@ func isAmazon(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	return err == nil && (strings.HasSuffix(u.Hostname(), ".amazonaws.com") ||
 		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn") || strings.HasSuffix(u.Hostname(), ".amazonaws.eu"))
+}
+
+// leaveEncodingOut removes Accept-Encoding from requests. The SDK would sign it, and what lies before a server may change
+// it, so the signature would not match: seen with Google's S3 interface and Cloudflare's tunnels.
+func leaveEncodingOut(stack *middleware.Stack) error {
+	_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // requests for credentials have none
+	return nil
 }
 
 // makePauses makes the SDK wait as long as refusals ask for, before it tries again.

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,7 +48,7 @@ func Configure(transport *http.Transport, stall time.Duration) {
 		}
 		return &stallConn{Conn: conn, stall: stall}, nil
 	}
-	transport.Proxy = http.ProxyFromEnvironment
+	transport.Proxy = proxyFor
 	transport.ForceAttemptHTTP2 = true
 	transport.DisableCompression = true
 	transport.MaxIdleConns = 128
@@ -54,6 +56,17 @@ func Configure(transport *http.Transport, stall time.Duration) {
 	transport.IdleConnTimeout = min(stall, 90*time.Second)
 	transport.TLSHandshakeTimeout = min(stall, 10*time.Second)
 	transport.ExpectContinueTimeout = time.Second
+}
+
+// proxyFor returns the proxy that the environment sets for a request; nil if there is none. Addresses that mean the
+// machine itself, which gives pods their credentials (169.254.169.254, 169.254.170.23 on EKS), are asked directly,
+// whatever NO_PROXY says: a proxy would ask its own machine.
+func proxyFor(request *http.Request) (*url.URL, error) {
+	ip, _ := netip.ParseAddr(request.URL.Hostname())
+	if ip.IsLinkLocalUnicast() || netip.MustParsePrefix("fd00:ec2::/32").Contains(ip) { // Amazon's by IPv6
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(request)
 }
 
 // stallConn makes reads and writes fail that make no progress. HTTP's transport waits for the answer while it still

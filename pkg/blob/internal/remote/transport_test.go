@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -12,6 +14,34 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
+
+// TestOwnAddresses: where the environment names a proxy, a machine's own addresses are asked directly.
+func TestOwnAddresses(t *testing.T) {
+	const proxy = "http://proxy:3128"
+	if os.Getenv("HTTP_PROXY") != proxy { // net/http reads the environment once
+		again := exec.CommandContext(t.Context(), must.Get(os.Executable())(t), "-test.run=^TestOwnAddresses$")
+		again.Env = append(os.Environ(), "HTTP_PROXY="+proxy, "HTTPS_PROXY="+proxy, "NO_PROXY=", "http_proxy=",
+			"https_proxy=", "no_proxy=")
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+		return
+	}
+	for address, want := range map[string]string{
+		"http://169.254.169.254/latest/api/token": "", "http://169.254.170.23/v1/credentials": "",
+		"http://[fd00:ec2::23]/v1/credentials": "", "http://minio:9000/": proxy, "http://10.0.0.1:9000/": proxy,
+		"https://[fd00:1::1]/": proxy,
+	} {
+		got := ""
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil))(t)
+		if url := must.Get(proxyFor(request))(t); url != nil {
+			got = url.String()
+		}
+		if got != want {
+			t.Errorf("%s: by proxy %q, want %q", address, got, want)
+		}
+	}
+}
 
 // slowBody is a body whose second read takes long.
 type slowBody struct {
