@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -11,7 +12,8 @@ import (
 // maxFile bounds a file of ReadFile, in bytes.
 const maxFile = 1 << 20
 
-// ReadFile reads a small file of rules or secrets. More than maxFile bytes are an error.
+// ReadFile reads a small file of settings, rules or secrets, without the byte order mark that editors on Windows write.
+// More than maxFile bytes are an error.
 func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -22,7 +24,7 @@ func ReadFile(name string) ([]byte, error) {
 	if err == nil && len(text) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", name, maxFile)
 	}
-	return text, err
+	return bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")), err
 }
 
 // Patterns are of names, as in path.Match; none match every name.

@@ -244,7 +244,7 @@ func namesOf(flagSets []*pflag.FlagSet, names func(*setting) []string) map[strin
 // "s3ForcePathStyle": "true"}`. Empty strings and null count as not set. unknown names what is no setting; mistakes has
 // the rest of what is wrong.
 func readFile(path string, flagSets []*pflag.FlagSet) (values map[string]string, unknown, mistakes error) {
-	data, err := os.ReadFile(path)
+	data, err := ReadFile(path)
 	if err != nil {
 		return nil, nil, err
 	}

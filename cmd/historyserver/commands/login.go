@@ -182,7 +182,7 @@ func (l *login) readToken(ctx context.Context) (token string, err error) {
 	case l.server.token != "":
 		return l.server.token, nil
 	case l.server.tokenFile != "":
-		read, err = os.ReadFile(l.server.tokenFile)
+		read, err = settings.ReadFile(l.server.tokenFile)
 	case isTerminal:
 		fmt.Fprint(l.errOut, "Your token: ")
 		read, err = readHidden(ctx, int(terminal.Fd()))

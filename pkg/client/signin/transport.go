@@ -7,13 +7,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
+
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // Transport sends requests to a server with the user's token: Token, else that in TokenFile, else that of the sign-in
@@ -54,7 +55,7 @@ func (t *Transport) token(ctx context.Context) (string, error) {
 	case t.Token != "":
 		return t.Token, nil
 	case t.TokenFile != "":
-		token, err := os.ReadFile(t.TokenFile)
+		token, err := settings.ReadFile(t.TokenFile)
 		if err != nil {
 			return "", fmt.Errorf("--token-file: %w", err)
 		}

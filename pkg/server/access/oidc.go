@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // OIDCConfig is how people sign in with an OpenID provider. The names, claims and prefixes mean what kube-apiserver's
@@ -120,7 +121,7 @@ func (c *OIDCConfig) clientSecret() (string, error) {
 	if c.ClientSecret != "" {
 		return "", errors.New("--oidc-client-secret contradicts --oidc-client-secret-file")
 	}
-	data, err := os.ReadFile(c.ClientSecretFile)
+	data, err := settings.ReadFile(c.ClientSecretFile)
 	if err != nil {
 		return "", fmt.Errorf("--oidc-client-secret-file: %w", err)
 	}
@@ -150,7 +151,7 @@ func (c *OIDCConfig) authorities() (*x509.CertPool, error) {
 	if c.CAFile == "" {
 		return nil, nil
 	}
-	data, err := os.ReadFile(c.CAFile)
+	data, err := settings.ReadFile(c.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("--oidc-ca-file: %w", err)
 	}
