@@ -497,12 +497,23 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// TestPanic: neither the list of sessions nor a delivery that panics ends the server; both are tried again.
+// TestPanic: neither the list of sessions, nor work nor a delivery that panics ends the server; all are tried again. No
+// right is said to be missing.
 func TestPanic(t *testing.T) {
-	in, store := newInbox(t), storetest.New()
+	in, store := newInbox(t), &storetest.Hooked{Store: storetest.New()}
 	begin(t, store)
 	s := replica(store, configOf(in.URL), time.Minute, nil)
-	var listed, sent atomic.Int32
+	var log strings.Builder
+	logger := logrus.New()
+	logger.SetOutput(&log)
+	s.storeLog.Log, s.storeLog.Burst = logger, 100
+	var worked, listed, sent atomic.Int32
+	store.Before = storetest.On(storetest.List, func(_ context.Context, prefix string) error {
+		if strings.Contains(prefix, "/session_") && worked.Add(1) == 1 {
+			panic("damaged")
+		}
+		return nil
+	})
 	s.opts.Sessions = func() (iter.Seq[catalog.Entry], bool) {
 		if listed.Add(1) == 1 {
 			panic("damaged")
@@ -518,6 +529,9 @@ func TestPanic(t *testing.T) {
 	})
 	s.runUntil(t, 1)
 	in.check(t, perSession)
+	if text := log.String(); strings.Contains(text, "the right") || !strings.Contains(text, "internal error") {
+		t.Errorf("the log says %s", text)
+	}
 }
 
 // TestGivenUp: a receiver that never takes anything does not keep a session for ever, and its address is in no log.

@@ -62,9 +62,7 @@ func (w *work) step(ctx, turnCtx context.Context) (finished bool) {
 		return err
 	})
 	if err != nil && ctx.Err() == nil {
-		w.s.warnStore("webhooks cannot read or record what was sent about a session, and try again: the server needs "+
-			"the right to list and create "+
-			"below webhooks/ in the store", err)
+		w.s.warnStore("webhooks cannot read or record what was sent about a session, and try again", err)
 		w.delay()
 	}
 	return finished
