@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/sirupsen/logrus/hooks/test"
+
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
@@ -91,6 +93,18 @@ func TestTornTailOnAFailingDisk(t *testing.T) {
 			checkStored(t, b, slices.Concat(w.lines[:2]...), 1)
 			must.OK(t, s.Close())
 		}
+	}
+}
+
+// TestEmptySegment: that a segment is empty, as a disk may leave it that loses its power, is said.
+func TestEmptySegment(t *testing.T) {
+	dir, opts := t.TempDir(), testOptions()
+	log, hook := test.NewNullLogger()
+	opts.Log = log
+	must.OK(t, os.WriteFile(filepath.Join(dir, segmentName(7)), nil, 0o600))
+	must.OK(t, reopen(t, dir, opts).Close())
+	if e := hook.AllEntries(); len(e) == 0 || !strings.Contains(e[0].Message, segmentName(7)+" is empty") {
+		t.Errorf("the log says %v", e)
 	}
 }
 

@@ -110,6 +110,9 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 			end = size // its bytes still take room
 		}
 	}
+	if size == 0 { // killing the process leaves the head of a segment at least
+		s.log.Warnf("spool: %s is empty: the machine lost its power, or the disk lost the batches in it", path)
+	}
 	seg.size, seg.synced = end, end
 	s.segments[seg] = struct{}{}
 	s.used += seg.size
