@@ -148,7 +148,8 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 	}
 	defer done()
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records
+	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records, as nginx would:
+	w.Header().Set("X-Accel-Buffering", "no")
 	if r.Method == http.MethodHead {
 		return nil
 	}
