@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"math"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -30,7 +31,7 @@ func MemoryLimit(root fs.FS) int64 {
 		switch {
 		case parts[0] == "0" && parts[1] == "":
 			dir, file = "sys/fs/cgroup", "memory.max"
-		case hasController(parts[1], "memory"):
+		case slices.Contains(strings.Split(parts[1], ","), "memory"):
 			dir, file = "sys/fs/cgroup/memory", "memory.limit_in_bytes"
 		default:
 			continue
@@ -49,16 +50,6 @@ func MemoryLimit(root fs.FS) int64 {
 		return 0
 	}
 	return least
-}
-
-// hasController reports whether a list of controllers, with commas between them, has one.
-func hasController(list, name string) bool {
-	for c := range strings.SplitSeq(list, ",") {
-		if c == name {
-			return true
-		}
-	}
-	return false
 }
 
 // readLimit reads one limit; 0 where there is none.

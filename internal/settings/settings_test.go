@@ -63,7 +63,7 @@ func TestLoad(t *testing.T) {
 			change: func(c *config) { c.bucket, c.interval, c.ssl = "c", 5*time.Second, false }},
 		"file with typed values": {file: `{"s3-ssl":false,"s3-bucket":17}`,
 			change: func(c *config) { c.bucket, c.ssl = "17", false }},
-		"empty file": {file: " ", change: func(*config) {}},
+		"empty file":      {file: " ", change: func(*config) {}},
 		"byte order mark": {file: "\ufeff{\r\n\"s3Bucket\":\"c\"}", change: func(c *config) { c.bucket = "c" }},
 		"own variable": {env: []string{"RAYHISTORY_PUSH_INTERVAL=3s"},
 			change: func(c *config) { c.interval = 3 * time.Second }},

@@ -224,9 +224,11 @@ func (p *Proxy) refuse(w http.ResponseWriter, r *http.Request, status int) {
 	}
 }
 
-// forward passes a request on as it came: its host is part of what is signed.
+// forward passes a request on as it came, but for Accept-Encoding, to which proxies before stores add: its host is part
+// of what is signed.
 func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 	out := r.Clone(r.Context())
+	out.Header.Set("Accept-Encoding", strings.Join(append(out.Header["Accept-Encoding"], "gzip(gfe)"), ","))
 	out.URL.Scheme, out.URL.Host = p.target.Scheme, p.target.Host
 	out.RequestURI = ""
 	if p.Host != "" {

@@ -27,18 +27,15 @@ func (s *Store) mapError(err error, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
-	code, message, status := codeOf(err), "", 0
+	code, message, status := codeOf(err), "", statusOf(err)
 	var apiErr smithy.APIError
 	if errors.As(err, &apiErr) {
 		message = apiErr.ErrorMessage()
 	}
 	var response *smithyhttp.ResponseError
 	var header http.Header
-	if errors.As(err, &response) {
-		status = response.HTTPStatusCode()
-		if response.Response != nil && response.Response.Response != nil {
-			header = response.Response.Header
-		}
+	if errors.As(err, &response) && response.Response != nil && response.Response.Response != nil {
+		header = response.Response.Header
 	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
 		return refused
