@@ -234,8 +234,9 @@ func (s *Sender) readStartTimes(ctx context.Context) error {
 func (s *Sender) scan(ctx context.Context, now time.Time) {
 	if !s.ready {
 		if err := s.readStartTimes(ctx); err != nil {
-			s.warnStore("webhooks cannot start: the server needs the right to list, read, create and overwrite below "+
-				"webhooks/ in the store", err)
+			if ctx.Err() == nil {
+				s.warnStore("webhooks cannot start", err)
+			}
 			return
 		}
 	}
