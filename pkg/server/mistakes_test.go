@@ -61,7 +61,7 @@ func TestWaysOn(t *testing.T) {
 		status    int
 		holds     []string
 	}{
-		{"/homepage", "Authorization: Bearer carol", 200, []string{"that carol may see, no sessions are stored", "Add the collector as a sidecar"}},
+		{"/homepage", "Authorization: Bearer carol", 200, []string{"that carol may see, no sessions are stored", "Add the collector beside every Ray node"}},
 		{"/nope", ann, 404, []string{"Nothing is at /nope.", "Correct the address", clusters}},
 		{"/api/jobs/a", ann, 400, []string{"none is chosen", "Open a session in the list", clusters}},
 		{"/fleet?team=ml", ann, 400, []string{"no parameter &#34;team&#34; here", "from, to", clusters}},
