@@ -165,7 +165,8 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 // loadOptions returns how the SDK loads its configuration: our client, pauses and retries, and the settings that are
 // given. The rest comes from the environment and AWS's files.
 func (c *Config) loadOptions(log logrus.FieldLogger) []func(*config.LoadOptions) error {
-	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { remote.Configure(t, c.Stall) })
+	client := awshttp.NewBuildableClient().WithTransportOptions(
+		func(t *http.Transport) { remote.Configure(t, c.Stall) })
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(client),
 		config.WithEndpointCredentialOptions(func(o *endpointcreds.Options) { o.HTTPClient = client }),
@@ -293,8 +294,8 @@ func isAmazon(endpoint string) bool {
 		strings.HasSuffix(u.Hostname(), ".amazonaws.com.cn") || strings.HasSuffix(u.Hostname(), ".amazonaws.eu"))
 }
 
-// leaveEncodingOut removes Accept-Encoding from requests. The SDK would sign it, and what lies before a server may change
-// it, so the signature would not match: seen with Google's S3 interface and Cloudflare's tunnels.
+// leaveEncodingOut removes Accept-Encoding from requests. The SDK would sign it, and what lies before a server may
+// change it, so the signature would not match: seen with Google's S3 interface and Cloudflare's tunnels.
 func leaveEncodingOut(stack *middleware.Stack) error {
 	_, _ = stack.Finalize.Remove("DisableAcceptEncodingGzip") // requests for credentials have none
 	return nil
