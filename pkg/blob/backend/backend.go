@@ -164,10 +164,14 @@ func openLocal(_ context.Context, c Config, _ logrus.FieldLogger) (blob.Store, e
 // Names are the backends' names, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(openers)) }
 
-// CheckBucket returns an error if the chosen backend has no bucket's name or one with a slash, or if a bucket of
-// another backend is set while the backend is the default. S3 has buckets that an ARN names, its access points; and
-// Ceph has TENANT:BUCKET.
+// CheckBucket returns an error if the chosen backend has no bucket's name, or one with a slash or quotes, or a folder
+// that only a shell would find, or if a bucket of another backend is set while the backend is the default. S3 has
+// buckets that an ARN names, its access points; and Ceph has TENANT:BUCKET.
 func (c *Config) CheckBucket() error {
+	if c.IsLocal() && (strings.IndexAny(c.LocalDir, `~$"'`) == 0 || strings.Contains(c.LocalDir, "://")) {
+		return fmt.Errorf("--local-dir=%q: want a folder's path, without quotes; neither ~ nor variables are expanded",
+			c.LocalDir)
+	}
 	for _, b := range []struct{ backend, flag, env, name string }{
 		{"s3", "s3-bucket", "S3_BUCKET", c.S3.Bucket}, {"gcs", "gcs-bucket", "GCS_BUCKET", c.GCS.Bucket},
 		{"aliyunoss", "oss-bucket", "OSS_BUCKET", c.OSS.Bucket},
@@ -180,8 +184,9 @@ func (c *Config) CheckBucket() error {
 		case !strings.EqualFold(c.Backend, b.backend):
 		case b.name == "":
 			return fmt.Errorf("--%s is not set, nor %s: say in which bucket data is stored", b.flag, b.env)
-		case strings.Contains(b.name, "/") && !strings.HasPrefix(b.name, "arn:"):
-			return fmt.Errorf("--%s=%q: want the name alone; put a folder into --storage-prefix", b.flag, b.name)
+		case strings.ContainsAny(b.name, `/"'`) && !strings.HasPrefix(b.name, "arn:"):
+			return fmt.Errorf("--%s=%q: want the name alone, without quotes; put a folder into --storage-prefix", b.flag,
+				b.name)
 		}
 	}
 	return nil

@@ -138,6 +138,7 @@ func TestNamesOfBuckets(t *testing.T) {
 		{"--storage-backend=s3", "--s3-bucket=s3://history"}, {"--storage-backend=s3", "--s3-bucket=history/team"},
 		{"--storage-backend=gcs", "--gcs-bucket=gs://history"}, {"--storage-backend=aliyunoss", "--oss-bucket=history/"},
 		{"--storage-backend=azureblob", "--azure-container=history/team"},
+		{"--storage-backend=s3", `--s3-bucket="history"`}, // docker's --env-file keeps quotes
 	} {
 		c := must.Get(load(t, args, nil))(t)
 		flag, _, _ := strings.Cut(args[1], "=")
@@ -151,6 +152,11 @@ func TestNamesOfBuckets(t *testing.T) {
 		"--storage-backend=Local --gcs-bucket=history":               "set --storage-backend=gcs",
 		"--s3-bucket=history --local-dir=x":                          "",
 		"--s3-bucket=history --local-dir=./data":                     "",
+		"--local-dir=~/history":                                      "expanded",
+		"--local-dir=file:///history":                                "a folder's path",
+		"--local-dir='/history'":                                     "without quotes",
+		"--local-dir=$HOME/history":                                  "expanded",
+		"--local-dir=/mnt/a~b/$x":                                    "",
 		"--storage-backend=gcs --gcs-bucket=history --s3-bucket=old": "",
 	} {
 		c := must.Get(load(t, strings.Fields(args), nil))(t)

@@ -43,6 +43,12 @@ func TestSecretsByTheirForm(t *testing.T) {
 	if got := New().Text("proxyconnect http://user:hush@proxy:3128 refused"); got != "proxyconnect http://REDACTED@proxy:3128 refused" {
 		t.Errorf("an account in a URL: %s", got)
 	}
+	const key = `open {"private_key": "-----BEGIN PRIVATE KEY-----\nHUSH\n-----END PRIVATE KEY-----\n"}: no such file`
+	for _, text := range []string{key, strings.ReplaceAll(key, `\n`, "\n"), key[:60]} {
+		if got := New().Text(text); strings.Contains(got, "HUSH") || !strings.HasPrefix(got, `open {"private_key": "REDACTED`) {
+			t.Errorf("a key in place of a file: %s", got)
+		}
+	}
 	const jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
 	if got := New().Text("token " + jwt + " refused"); got != "token "+instead+" refused" {
 		t.Errorf("a token of the web: %s", got)

@@ -31,6 +31,8 @@ var patterns = sync.OnceValue(func() []*regexp.Regexp {
 		regexp.MustCompile(`(?i)(<` + name + `>)[^<]+`),
 		regexp.MustCompile(`(\w://)[^\s/@"'<>]+:[^\s/@"'<>]*(@)`),
 		regexp.MustCompile(`()\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*`), // a JSON Web Token
+		// A key that was given in place of its file's name.
+		regexp.MustCompile(`(?s)()-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END|$)`),
 	}
 })
 
