@@ -294,10 +294,10 @@ func TestDriverLogs(t *testing.T) {
 		"an environment of Ray Client": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
 			"[Node 10.0.0.1] Traceback (most recent call last):\n  File \"/lib/ray/pip.py\", line 252, in _install\n    await check()\nray._private.runtime_env.utils.SubprocessCalledProcessError: Run cmd[9] failed with the following details.\n" +
 			"Command '['pip', 'install']' returned non-zero exit status 1.\nLast 50 lines of stdout:\n    ERROR: Could not find a version that satisfies the requirement geo==2.1 (from versions: none)\n    ERROR: No matching distribution found for geo==2.1\n\n",
-			findings.RuntimeEnv, "Ray Client could not set up the runtime environment of its driver: .*geo==2.1", ""},
+			findings.RuntimeEnv, "its driver raised RuntimeEnvSetupError: .*geo==2.1", ""},
 		"an environment of Ray Client that takes too long": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
 			"[Node 10.0.0.1] Failed to install runtime_env within the timeout of 600 seconds.\n",
-			findings.RuntimeEnv, "of its driver: .*600 s", ""},
+			findings.RuntimeEnv, "its driver raised RuntimeEnvSetupError: .*600 s", ""},
 		"an environment of Ray Client that was not needed": {1, module + "    ray.init(\"ray://head:10001\", runtime_env=env)\nConnectionAbortedError: Initialization failure from server:\n" + clientEnv +
 			"[Node 10.0.0.1] Failed to install runtime_env within the timeout of 600 seconds.\n" + module + "    step()\nValueError: no rows\n",
 			findings.JobFailed, "its driver raised ValueError: no rows", ""},

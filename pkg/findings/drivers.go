@@ -84,9 +84,6 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 		waited = true
 		f = b.jobFinding(Timeout, j, "Job %s took too long: faulthandler ended its driver: %s", j.name(),
 			e.log.text[e.dump[0]:e.dump[1]])
-	case e.clientEnv() != "":
-		f = b.jobFinding(RuntimeEnv, j,
-			"Job %s failed: Ray Client could not set up the runtime environment of its driver: %s", j.name(), e.clientEnv())
 	case e.hasException():
 		f = b.driverRaised(j, e)
 	case e.exited:

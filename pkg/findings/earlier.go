@@ -33,7 +33,7 @@ func (b *builder) addEarlierFailures() {
 		case root.mayFollowOthers(end):
 			sources = append(sources, b.applicationDeleted, b.printedInJob, b.failureElsewhere, b.cancelledUnseen)
 		}
-		for _, before := range append(sources, b.requestLost, b.warnedBefore) {
+		for _, before := range append(sources, b.warnedBefore) {
 			if said := before(end, root); said != "" {
 				root.tellEarlier(said)
 				break

@@ -108,31 +108,28 @@ const (
 	envNotMade      = "ray.exceptions.RuntimeEnvSetupError: Failed to set up runtime environment.\n"
 )
 
-// clientEnv returns why a driver that wanted to use Ray Client did not get its runtime environment; "" if the driver
-// ended for another reason.
-func (e *driverEnd) clientEnv() string {
-	said, at := e.envWords(clientEnvFailed)
-	if at < 0 {
-		return ""
-	}
-	begins := max(0, strings.LastIndex(e.log.text[:at], output.TracebackStart)) // the server's
-	if outer, _ := output.LastTraceback(e.log.text[:begins]); !output.FromModule(outer) {
-		return "" // the program printed it, and may have gone on
-	}
-	return envReason(said)
-}
-
 // takeEnvException replaces the exception that ended a driver by a RuntimeEnvSetupError with its reason, if the log
 // says that an environment could not be set up. The log's last traceback must be the one of that exception, or the
-// agent's in its message.
+// agent's in its message, or, with Ray Client, in the server's message that the driver's exception has.
 func (e *driverEnd) takeEnvException() {
-	said, at := e.envWords(envNotMade)
-	if at < 0 || at > e.traceAt && e.raised.Type != "RuntimeEnvSetupError" {
+	for _, words := range []string{clientEnvFailed, envNotMade} {
+		said, at := e.envWords(words)
+		if at < 0 || words == envNotMade && at > e.traceAt && e.raised.Type != "RuntimeEnvSetupError" {
+			continue
+		}
+		begins := max(0, strings.LastIndex(e.log.text[:at], output.TracebackStart))
+		if words == clientEnvFailed { // this one is the server's
+			outer, from := output.LastTraceback(e.log.text[:begins])
+			if !output.FromModule(outer) {
+				continue // the program printed it, and may have gone on
+			}
+			begins = from
+		}
+		e.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: envReason(said)}
+		if begins < e.traceAt {
+			e.trace, e.traceAt = output.OwnLines(e.log.text[begins:]), begins
+		}
 		return
-	}
-	e.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: envReason(said)}
-	if begins := strings.LastIndex(e.log.text[:at], output.TracebackStart); begins >= 0 && at < e.traceAt {
-		e.trace, e.traceAt = output.OwnLines(e.log.text[begins:]), begins
 	}
 }
 

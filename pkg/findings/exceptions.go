@@ -97,26 +97,22 @@ func wordless(raised output.Exception) bool {
 		strings.IndexFunc(raised.Message, unicode.IsLetter) < 0
 }
 
-// emptyHanded matches what Python, NumPy and pandas say if a program takes something out of nothing, such as the first
-// of the calls that ray.wait says are ready.
+// emptyHanded matches what Python, NumPy, pandas and Tune say if a program takes something out of nothing, such as the
+// first of the calls that ray.wait says are ready.
 var emptyHanded = lazyregexp.New(
 	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
-		`^(?:need at least one array|zero-size array|No objects)\b`)
+		`^(?:need at least one array|zero-size array|No objects|No [\w ]{1,40} found)\b`)
 
 // foundNothing reports whether an exception says that nothing was there where a value was needed, or only that a server
 // had failed.
 func foundNothing(raised output.Exception) bool {
 	message := raised.Message
 	return strings.Contains(message, "'NoneType'") || emptyHanded().MatchString(message) ||
-		noneFound().MatchString(message) || serverError().MatchString(message)
+		serverError().MatchString(message)
 }
 
-var (
-	// noneFound matches what says that nothing of a kind was found, as Tune does of trials.
-	noneFound = lazyregexp.New(`^No [\w ]{1,40} found\b`)
-	// serverError matches what clients of HTTP say of a server that failed.
-	serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
-)
+// serverError matches what clients of HTTP say of a server that failed.
+var serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
 
 // alsoNames reports whether a line names a thing that the message of an exception names: who left that thing out may
 // say so in any words. For a file that is not there its short name or its folder is enough. Exceptions about other

@@ -304,12 +304,9 @@ func (b *builder) noteUnknown() {
 	if len(b.jobs) > 0 || b.isOpen() {
 		return
 	}
-	switch {
-	case b.session.Start == 0:
+	if b.session.Start == 0 {
 		b.noteMissing("No events are stored: of no job, task, actor or node.")
-	case b.session.Tasks.Len()+len(b.session.Actors) == 0:
-		b.noteMissing("No events of jobs, tasks or actors are stored, only others.")
-	default:
+	} else {
 		b.noteMissing("No events of jobs are stored, only others.")
 	}
 	if !b.jobsSaved {

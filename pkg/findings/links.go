@@ -61,7 +61,8 @@ func (f *finding) mayTellOfFailure(other *finding, text, ownerNode string) bool 
 		return ownerNode == "" || other.isAbout("node", ownerNode)
 	case other.Kind == WorkerStart && f.last-other.last > maxStart:
 		return false
-	case other.aboutOther(text), f.raised.Type == "RayServeException" && !other.namedIn(text):
+	case other.Kind == Serve && !other.namedIn(text) &&
+		(f.raised.Type == "RayServeException" || strings.Contains(text, "Deployment(name='")):
 		return false // it is about another deployment
 	}
 	return other.job == f.job || other.job.Nil() || f.job.Nil()

@@ -11,7 +11,7 @@ func TestLostAnswer(t *testing.T) {
 	const (
 		cut  = "INFO 2026-11-22 10:15:42,002 docs_Parser c1s a1 -- CALL parse CANCELLED 5003.0ms\n"
 		busy = "WARNING 2026-11-22 10:15:41,857 serve 1560 -- Failed to get queue length from Replica(id='c1s', deployment='Parser', app='docs') within 1.0s. If this happens repeatedly it's likely caused by high network latency in the cluster.\n"
-		call = "; before that a replica of Serve, docs_Parser, had not answered CALL parse"
+		call = "; before that a replica of Serve, docs_Parser, had not answered CALL parse for 5s"
 		told = "; before that a replica of deployment Parser of application docs did not tell Serve within 1.0 s how many requests it had"
 	)
 	for name, c := range map[string]struct{ log, replica, proxy, want string }{

@@ -63,7 +63,7 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			catalog.Unknown, "Nothing of this session's jobs is stored.", "", []string{"No events", "No snapshots"}},
 		"its node": {map[string]string{events: nodeUp, end: "{}"},
 			catalog.Unknown, "Nothing of this session's jobs is stored.", "",
-			[]string{"No events of jobs, tasks or actors", "No snapshots"}},
+			[]string{"No events of jobs", "No snapshots"}},
 		"no job": {map[string]string{events: nodeUp, jobs: "[]"},
 			catalog.Unknown, "No job is known: its dashboard listed none.", "", []string{"No events of jobs"}},
 		"no list of jobs": {map[string]string{events: nodeUp, jobs: `{"detail":"sign in"}`},

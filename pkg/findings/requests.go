@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"strings"
@@ -33,34 +32,29 @@ var (
 )
 
 // requestCut returns, for the title of root, which request a replica of Serve had not answered when the job of end gave
-// up waiting; "" if no replica's log tells of one. Ray has no events of calls of Serve.
+// up waiting, as its client or in words of its own about answers that it did not get; "" if no replica's log tells of
+// one. In the latter case also a replica counts that was too busy to say how many requests it has. Ray has no events of
+// calls of Serve.
 func (b *builder) requestCut(end, root *finding) string {
-	if !clientGaveUp().MatchString(root.raised.String()) {
+	ownWords := root == end && isGeneric(end.raised) && gotNoAnswer().MatchString(root.Title)
+	if !ownWords && !clientGaveUp().MatchString(root.raised.String()) {
 		return ""
 	}
-	return b.lastInLogs(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
+	cut := b.lastInLogs(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
 		took, _ := time.ParseDuration(m.groups[3] + "ms") // "0s" if it is no number
 		return fmt.Sprintf("a replica of Serve, %s, had not answered %s for %s", m.groups[1], m.groups[2],
 			took.Round(time.Second))
 	})
-}
-
-// requestLost is requestCut for a job that ended with words of its own about answers that it did not get, whatever it
-// was told: then also a replica counts that was too busy to say how many requests it has.
-func (b *builder) requestLost(end, root *finding) string {
-	if root != end || !isGeneric(end.raised) || !gotNoAnswer().MatchString(root.Title) {
-		return ""
+	if cut != "" || !ownWords {
+		return cut
 	}
-	cut := b.lastInLogs(end, root, cutRequest(), pathBegins("serve/replica_"), func(m match) string {
-		return fmt.Sprintf("a replica of Serve, %s, had not answered %s", m.groups[1], m.groups[2])
-	})
 	isOfRouter := func(path string) bool {
 		return strings.HasPrefix(path, "serve/") || path == moment.SubmissionLog(end.SubmissionID)
 	}
-	return cmp.Or(cut, b.lastInLogs(end, root, noQueueLength(), isOfRouter, func(m match) string {
+	return b.lastInLogs(end, root, noQueueLength(), isOfRouter, func(m match) string {
 		return fmt.Sprintf("a replica of deployment %s of application %s did not tell Serve within %s s how many requests it had",
 			m.groups[1], m.groups[2], m.groups[3])
-	}))
+	})
 }
 
 // serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.

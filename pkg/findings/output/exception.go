@@ -286,7 +286,6 @@ func (r *exceptionReader) readException(line, name, message string) {
 	if said, _, noted := strings.Cut(message, udfNote); noted && strings.IndexAny(said, `'"`) == 0 {
 		message = said + said[:1] // with the quote that stands behind the note
 	}
-	message = withoutArray(message, below[:min(len(below), 4*MaxText)])
 	if len(message) > MaxMessage { // else the hints may be cut in their middle
 		message = objectRepr().ReplaceAllString(withoutHints(message), "<$1 …>")
 	}
@@ -307,22 +306,6 @@ func (r *exceptionReader) readException(line, name, message string) {
 	case strings.HasPrefix(below, javaErrorBelow):
 		r.restAt = r.next + len(javaErrorBelow)
 	}
-}
-
-// withoutArray returns a message with "[…]" in place of an array of numbers that begins in it and ends in below, the
-// lines that follow it: of "shape of [[1. 2." and "[3. 4.]] is wrong" it returns "shape of […] is wrong".
-func withoutArray(message, below string) string {
-	at := strings.LastIndexByte(message, '[')
-	if at < 0 || strings.Contains(message[at:], "]") {
-		return message
-	}
-	whole := message[at:] + "\n" + below
-	array := numberArray().FindString(whole)
-	if array == "" {
-		return message
-	}
-	behind, _, _ := strings.Cut(whole[len(array):], "\n")
-	return message[:at] + "[…]" + behind
 }
 
 // addRest sets the Rest of the last exception: the error in the output of a tool, or the lines with which the message
@@ -411,8 +394,6 @@ var (
 	// userCodeError matches the line below TensorFlow's frames of user code: "    ValueError: shapes differ". Its group
 	// is that line without its indent.
 	userCodeError = lazyregexp.New(`(?m)^ {4}(\w+(?:Error|Exception): .*)$`)
-	// numberArray matches an array of numbers, also on several lines.
-	numberArray = lazyregexp.New(`^\[[-+\d.,e\s\[\]]*\]`)
 )
 
 // needsNextLine reports whether the first line of a message says little without the next one: "Version mismatch: the
