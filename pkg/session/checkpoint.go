@@ -85,7 +85,16 @@ func storedBytes(read map[string]progressOf) (n int64) {
 func (s *Session) IndexedBytes() int64 { return s.source.indexedBytes.Load() }
 
 // AcceptIndex says that an index of the session, as it was read, is stored by now.
-func (s *Session) AcceptIndex() { s.source.indexedBytes.Store(s.EventBytes()) }
+func (s *Session) AcceptIndex() {
+	s.source.indexedBytes.Store(s.EventBytes())
+	s.source.accepted.Store(s.fingerprint)
+}
+
+// IndexStored says that an index of the session, as it was read, is stored: the one that it was loaded from, or one
+// that was accepted since.
+func (s *Session) IndexStored() bool {
+	return s.source.indexed || s.source.accepted.Load() == s.fingerprint
+}
 
 // loadCheckpoint makes a session of an older index, from, and the events stored since. If the index cannot be
 // continued, the session and the error are nil: because an object that it was made of has changed, or because the index

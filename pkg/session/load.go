@@ -46,6 +46,7 @@ type source struct {
 	entities   *entities.Builder
 
 	indexedBytes atomic.Int64 // as of Session
+	accepted     atomic.Value // string: the fingerprint of the index that AcceptIndex was told of
 
 	mu sync.Mutex // guards the state while streams are read
 	state

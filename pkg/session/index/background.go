@@ -159,7 +159,7 @@ func (b *Background) Finish(ctx context.Context, s *session.Session) error {
 
 // lacksIndex says that an index of the session, as it was read, can be written and saves time.
 func (b *Background) lacksIndex(s *session.Session) bool {
-	return !s.Indexed() && !s.Archived() && isWorthIndex(s) && isDue(b.indexes, s.Ref, s.Fingerprint())
+	return !s.IndexStored() && !s.Archived() && isWorthIndex(s) && isDue(b.indexes, s.Ref, s.Fingerprint())
 }
 
 // lacksMetrics says that the metrics of a session that is worth an index may have none of their own, or one that was

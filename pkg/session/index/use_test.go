@@ -16,6 +16,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -199,6 +200,12 @@ func TestBackground(t *testing.T) {
 		case <-t.Context().Done():
 			t.Fatal("no index")
 		}
+	}
+	b.done.Wait()
+	written := testutil.ToFloat64(b.writes)
+	b.Offer(must.Get(loaded.Refresh(t.Context()))(t), true) // as the cache does for a minute after the end
+	if b.done.Wait(); testutil.ToFloat64(b.writes) != written {
+		t.Error("the index is written again")
 	}
 	b.Close()
 	if small := generated(t, 10).load(); small.Tasks.Len() > 0 {
