@@ -106,7 +106,7 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)
 	} else if session := latestSession(o.RayTmpDir); session == "" {
 		r.Warn("Ray", "there is no session in %s: start Ray, or set --ray-tmp-dir", o.RayTmpDir)
-	} else if running, err := node.Raylets(); err != nil || !running[session] {
+	} else if running, err := node.Raylets(); err != nil || running[session] == "" {
 		r.Warn("Ray", "%s does not run", filepath.Join(o.RayTmpDir, session))
 	} else if _, err := os.ReadDir(filepath.Join(o.RayTmpDir, session, "logs")); err != nil {
 		r.Fail("Ray", "%v: run the collector as the user whom Ray runs as, or in its group", err)
@@ -116,23 +116,14 @@ func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
 	if !o.Head || o.Dashboard == "" {
 		return
 	}
-	if err := o.askDashboard(ctx); err != nil {
+	client, err := snapshot.NewClient(o.Dashboard, o.Token)
+	if err == nil {
+		_, _, err = client.Version(ctx)
+	}
+	if err != nil {
 		r.Warn("dashboard", "%v: start Ray with its dashboard (pip install \"ray[default]\"), or set "+
 			"--ray-dashboard-address", err)
 		return
 	}
 	r.OK("dashboard", "%s answers", o.Dashboard)
-}
-
-// askDashboard returns an error unless Ray's dashboard answers.
-func (o *options) askDashboard(ctx context.Context) error {
-	client, err := snapshot.NewClient(o.Dashboard, o.Token)
-	if err != nil {
-		return err
-	}
-	body, err := client.Get(ctx, "/api/version")
-	if err != nil {
-		return err
-	}
-	return body.Close()
 }

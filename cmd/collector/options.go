@@ -131,7 +131,6 @@ func (o *options) addNodeFlags(fs *pflag.FlagSet) {
 			"with Ray's latest session; empty: only --ray-tmp-dir")
 }
 
-// addListenerFlags adds the flags of the addresses and ports that the collector listens on.
 func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.listeners.EventsAddress, "events-address", collector.Loopback,
 		"IP address to receive events on (/v1/events); localhost: only from the pod itself (127.0.0.1 and ::1); "+
@@ -144,7 +143,6 @@ func (o *options) addListenerFlags(fs *pflag.FlagSet) {
 		"port for /healthz, /livez, /readyz and /metrics; 0: any free port")
 }
 
-// addEventFlags adds the flags of events and the spool.
 func (o *options) addEventFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.SpoolDir, "spool-dir", "",
 		"folder for the collector's state and for events that are not stored yet; empty: .rayhistory in "+
@@ -154,7 +152,6 @@ func (o *options) addEventFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.eventCompression, "event-compression", "none", "compression of stored events: none, gzip or zstd")
 }
 
-// addSnapshotFlags adds the flags of asking Ray's dashboard.
 func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Dashboard, "ray-dashboard-address", inject.DefaultDashboard,
 		"URL of the Ray dashboard whose answers are stored; empty: none")
@@ -172,7 +169,6 @@ func (o *options) addSnapshotFlags(fs *pflag.FlagSet) {
 		"maximum size of the stored answers of one session")
 }
 
-// addMetricsFlags adds the flags of reading Ray's metrics.
 func (o *options) addMetricsFlags(fs *pflag.FlagSet) {
 	fs.StringVar((*string)(&o.Metrics), "metrics", string(collector.MetricsAuto),
 		"read and store Ray's metrics: on, off, or auto (on from Ray 2.57; in older versions a second reader takes "+
@@ -195,7 +191,6 @@ func (o *options) addRedactionFlags(fs *pflag.FlagSet) {
 			"such as HF_TOKEN,*_SECRET; * stands for letters, digits and underscores")
 }
 
-// addUploadFlags adds the flags of storing data.
 func (o *options) addUploadFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Ship.PushInterval, "push-interval", ship.DefaultPushInterval,
 		"maximum time before new data is stored; a shorter interval needs more requests")
@@ -242,7 +237,6 @@ var collectorParts = map[string]string{
 // mistakes collects what is wrong with settings.
 type mistakes []error
 
-// add adds a mistake.
 func (m *mistakes) add(format string, args ...any) { *m = append(*m, fmt.Errorf(format, args...)) }
 
 // addIf adds a mistake if wrong is true.
@@ -278,7 +272,12 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
 	o.useFolder(o.RayTmpDir) // sets SpoolDir
-	m = append(m, redactErr, o.setCompressions(), o.checkNumbers(), o.correctListeners(), o.checkNames())
+	var known bool
+	o.EventCompression, known = compressions[o.eventCompression]
+	m.addIf(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
+	o.LogCompression, known = compressions[o.logCompression]
+	m.addIf(!known, "--log-compression=%q: want none, gzip or zstd", o.logCompression)
+	m = append(m, redactErr, o.checkNumbers(), o.correctListeners(), o.checkNames())
 	return errors.Join(m...)
 }
 
@@ -312,17 +311,6 @@ func (o *options) checkNumbers() error {
 		o.Scrape.MaxSeries, samples.MaxSeries)
 	modes := []collector.MetricsMode{collector.MetricsAuto, collector.MetricsOn, collector.MetricsOff}
 	m.addIf(!slices.Contains(modes, o.Metrics), "--metrics=%q: want auto, on or off", o.Metrics)
-	return errors.Join(m...)
-}
-
-// setCompressions sets EventCompression and LogCompression by the names that the flags have for them.
-func (o *options) setCompressions() error {
-	var m mistakes
-	var known bool
-	o.EventCompression, known = compressions[o.eventCompression]
-	m.addIf(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)
-	o.LogCompression, known = compressions[o.logCompression]
-	m.addIf(!known, "--log-compression=%q: want none, gzip or zstd", o.logCompression)
 	return errors.Join(m...)
 }
 

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/sirupsen/logrus"
@@ -65,9 +64,13 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 		unknown = settings.FlagError(err, fs, "collector")
 		err = errOfAll
 	}
-	if i := slices.IndexFunc(args, isUnknownRedaction(fs)); i >= 0 {
-		name, _, _ := strings.Cut(args[i], "=")
-		err = errors.Join(fmt.Errorf("unknown flag: %s", name), err)
+	for _, arg := range args {
+		flag, _, _ := strings.Cut(arg, "=")
+		name, dashed := strings.CutPrefix(flag, "--")
+		if dashed && strings.Contains(strings.ToLower(name), "redact") && fs.Lookup(name) == nil {
+			err = errors.Join(fmt.Errorf("unknown flag: %s", flag), err)
+			break
+		}
 	}
 	mistakes = errors.Join(err, mistakes)
 	if fs.NArg() > 0 {
@@ -76,14 +79,4 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 		mistakes = errors.Join(mistakes, err)
 	}
 	return unknown, mistakes
-}
-
-// isUnknownRedaction returns a function that says whether an argument has the form of a flag with "redact" in its name,
-// but is no flag of fs.
-func isUnknownRedaction(fs *pflag.FlagSet) func(arg string) bool {
-	return func(arg string) bool {
-		name, dashed := strings.CutPrefix(arg, "--")
-		name, _, _ = strings.Cut(name, "=")
-		return dashed && strings.Contains(strings.ToLower(name), "redact") && fs.Lookup(name) == nil
-	}
 }

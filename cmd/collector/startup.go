@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -12,9 +14,11 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
+	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/collector"
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 )
 
@@ -101,12 +105,25 @@ func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 	if mistakes != nil {
 		return nil, mistakes
 	}
-	s.logUnknown()
+	unknown := ""
+	if o.unknown != nil {
+		unknown = oneLine(o.unknown)
+	}
+	if unknown != "" && unknown != s.unknown {
+		log.Errorf("ignored, because this version has no such setting: %s", unknown)
+	}
+	s.unknown = unknown
 	if err := o.chooseFolder(); err != nil {
 		return nil, err
 	}
-	if err := s.leaveToRay(); err != nil {
+	// Making the folders of the spool and of a local store must not make Ray's folder, too.
+	if err := collector.LeaveToRay(o.SpoolDir, o.RayTmpDir); err != nil {
 		return nil, err
+	}
+	if o.storage.IsLocal() {
+		if err := collector.LeaveToRay(o.storage.LocalDir, o.RayTmpDir); err != nil {
+			return nil, err
+		}
 	}
 	if s.store == nil || s.storage != o.storage {
 		store, err := o.openStore(ctx, log)
@@ -117,28 +134,6 @@ func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 	}
 	o.Log, o.Servers, o.Refused, o.EventBodyBytes = log, s.servers, s.refused, s.eventBody
 	return o.open(s.store, prometheus.NewRegistry())
-}
-
-// logUnknown logs which unknown names of settings are ignored, unless the last attempt logged the same.
-func (s *startup) logUnknown() {
-	text := ""
-	if s.options.unknown != nil {
-		text = oneLine(s.options.unknown)
-	}
-	if text != "" && text != s.unknown {
-		s.log.Errorf("ignored, because this version has no such setting: %s", text)
-	}
-	s.unknown = text
-}
-
-// leaveToRay returns an error while making the folders of the spool and of a local store would also make Ray's folder,
-// which Ray has to make itself.
-func (s *startup) leaveToRay() error {
-	err := collector.LeaveToRay(s.options.SpoolDir, s.options.RayTmpDir)
-	if err == nil && s.options.storage.IsLocal() {
-		err = collector.LeaveToRay(s.options.storage.LocalDir, s.options.RayTmpDir)
-	}
-	return err
 }
 
 // listen opens the ports. If the settings name others than before, those are closed.
@@ -172,3 +167,46 @@ func (s *startup) closeUnstarted(got os.Signal, why error, noRay bool) error {
 
 // oneLine is the text of joined errors, which has a line for each, as one line.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// defaultSpool is the name of the spool's folder in Ray's temporary folder, unless --spool-dir names another one.
+const defaultSpool = ".rayhistory"
+
+// useFolder sets Ray's temporary folder (RayTmpDir) and, unless --spool-dir names one, the spool's folder in it
+// (SpoolDir).
+func (o *options) useFolder(folder string) {
+	if o.SpoolDir == "" || o.SpoolDir == filepath.Join(o.RayTmpDir, defaultSpool) {
+		o.SpoolDir = filepath.Join(folder, defaultSpool)
+	}
+	o.RayTmpDir = folder
+}
+
+// chooseFolder uses the one of a worker's two possible temporary folders of Ray that has the latest session. Which one
+// Ray uses depends on the head and on Ray's version, so manifests may name both. The error is a NoRayError while
+// neither has a session.
+func (o *options) chooseFolder() error {
+	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.RayTmpDir {
+		return nil
+	}
+	own, heads := latestSession(o.RayTmpDir), latestSession(o.rayHeadTmpDir)
+	switch {
+	case own == "" && heads == "":
+		return &collector.NoRayError{Folder: o.RayTmpDir + " or " + o.rayHeadTmpDir}
+	case heads > own: // names of sessions are in the order of their times
+		o.useFolder(o.rayHeadTmpDir)
+	}
+	return nil
+}
+
+// latestSession is the name of the latest session in a folder of Ray's; "" if there is none. Names of sessions begin
+// with their time, so the latest is the last in order.
+func latestSession(folder string) string {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = dir.Close() }()
+	names, _, _ := regular.Last(dir, 1, func(e fs.DirEntry) bool {
+		return e.IsDir() && node.IsSession(e.Name())
+	})
+	return strings.Join(names, "")
+}

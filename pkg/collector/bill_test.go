@@ -71,7 +71,7 @@ func newHour(t *testing.T, compression layout.Compression) *hour {
 	h.shipper, err = ship.New(ship.Options{
 		Store: h.store, Dir: t.TempDir(), Log: log, Registerer: prometheus.NewRegistry(),
 		Groups: []ship.Group{
-			{Name: "events", Sources: c.spooledSources(0), Compression: compression},
+			c.spooledGroup("events", noKind, compression),
 			{Name: "logs", Sources: h.tailer.Sources, Logs: true, Compression: compression},
 		},
 	})

@@ -90,8 +90,10 @@ func (s *shutdown) runSteps() error {
 	if failed == nil {
 		failed = s.runStep("storing the ends of sessions", c.endSessions)
 	}
-	return errors.Join(failed, s.runStep("closing the spool", c.closeRest), c.opts.Refused.Err(),
-		c.places.unseenSessions())
+	closed := s.runStep("closing the spool", func(context.Context) error {
+		return errors.Join(c.opts.Servers.Close(), c.spool.Close())
+	})
+	return errors.Join(failed, closed, c.opts.Refused.Err(), c.places.unseenSessions())
 }
 
 // runStep makes one step, and logs it if it is slow.
@@ -164,16 +166,10 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 	}
 }
 
-// stopTaking stops the server of events after it has answered its current requests.
 func (c *Collector) stopTaking(ctx context.Context) error {
 	ctx, cancel := withShareOfTime(ctx)
 	defer cancel()
 	return c.opts.Servers.stopTaking(ctx)
-}
-
-// closeRest closes the server for health and metrics, and the spool.
-func (c *Collector) closeRest(context.Context) error {
-	return errors.Join(c.opts.Servers.Close(), c.spool.Close())
 }
 
 // storeRest stores all logs and spooled data that are left. Scans for logs run beside the uploads: a scan of very many
@@ -228,7 +224,7 @@ func (c *Collector) endSessions(ctx context.Context) error {
 	otherRuns := anyRuns(present, running) // for a session that does not run itself
 	var failed error
 	for _, s := range present {
-		if running[s.Name] {
+		if running[s.Name] != "" {
 			c.opts.Log.WithField("session", s.Name).Info("Ray is still running: the end of its session is not stored")
 			continue
 		}
@@ -240,9 +236,8 @@ func (c *Collector) endSessions(ctx context.Context) error {
 	return failed
 }
 
-// anyRuns says whether any of the sessions runs.
-func anyRuns(present []logs.Session, running map[string]bool) bool {
-	return slices.ContainsFunc(present, func(s logs.Session) bool { return running[s.Name] })
+func anyRuns(present []logs.Session, running map[string]string) bool {
+	return slices.ContainsFunc(present, func(s logs.Session) bool { return running[s.Name] != "" })
 }
 
 const (
@@ -310,7 +305,6 @@ func (s *lastScans) foundAllLogs() bool {
 	}
 }
 
-// stopScans stops the scans, and returns why they failed.
 func (s *lastScans) stopScans() error {
 	s.cancel()
 	<-s.done

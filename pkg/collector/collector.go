@@ -6,14 +6,18 @@ package collector
 import (
 	"cmp"
 	"errors"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sirupsen/logrus"
+
 	"github.com/rayhistory/historyserver/internal/background"
+	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/collector/node"
+	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/collector/scrape"
 	"github.com/rayhistory/historyserver/pkg/collector/ship"
@@ -32,6 +36,7 @@ type Collector struct {
 	places   *places
 	finder   *node.Finder
 	spool    *spool.Spool
+	events   *sink.Sink
 	tailer   *logs.Tailer
 	shipper  *ship.Shipper
 	taker    *snapshot.Taker // nil: no snapshots
@@ -39,8 +44,6 @@ type Collector struct {
 	grafana  map[string]bool // keys of the Grafana dashboards that are stored
 	draining atomic.Bool
 	folder   sync.Mutex // held while the spool's folder is made again
-
-	answers, healthAnswers http.Handler
 
 	watching, metadata background.Worker
 }
@@ -87,15 +90,13 @@ func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 		return err
 	}
 	c.places = &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.newestSession, log: c.opts.Log}
-	events, err := c.newSink(c.places)
-	if err != nil {
+	if c.events, err = c.newSink(c.places); err != nil {
 		return err
 	}
 	c.scraper = c.newScraper()
 	if c.opts.Head && client != nil {
 		c.taker = c.newTaker(client, c.places)
 	}
-	c.answers, c.healthAnswers = c.routes(events), c.routes(nil) // without events
 	c.opts.Redact.Register(c.opts.Registerer)
 	registerReady(c.opts.Registerer, c.notReady)
 	return nil
@@ -103,7 +104,7 @@ func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 
 // Start opens the servers for requests and starts all work in the background.
 func (c *Collector) Start() {
-	c.opts.Servers.Answer(c.answers, c.healthAnswers)
+	c.opts.Servers.Answer(c.routes(c.events), c.routes(nil)) // for metrics without events
 	c.tailer.Start()
 	c.shipper.Start()
 	if c.taker != nil {
@@ -116,7 +117,6 @@ func (c *Collector) Start() {
 	c.metadata.Start(c.keepMetadata)
 }
 
-// newTailer makes the part that follows the node's logs.
 func (c *Collector) newTailer() *logs.Tailer {
 	o := c.opts
 	return logs.New(logs.Options{
@@ -136,7 +136,6 @@ func (c *Collector) newTailer() *logs.Tailer {
 	})
 }
 
-// newShipper makes the part that stores spooled events and metrics, and logs, as chunks.
 func (c *Collector) newShipper() (*ship.Shipper, error) {
 	o := c.opts
 	s := o.Ship
@@ -151,7 +150,6 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(s)
 }
 
-// newSink makes the sink, which finds the place of each event through places.
 func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
@@ -161,7 +159,6 @@ func (c *Collector) newSink(places *places) (*sink.Sink, error) {
 	})
 }
 
-// newTaker makes the part that stores answers of the dashboard.
 func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.Taker {
 	o := c.opts
 	s := o.Snapshot
@@ -193,3 +190,61 @@ func (c *Collector) newScraper() *scrape.Scraper {
 	}
 	return scrape.New(s)
 }
+
+// Options of a collector.
+type Options struct {
+	Store blob.Creator
+	// Root is the prefix of all stored keys.
+	Root               string
+	Namespace, Cluster string
+	// OwnerKind and OwnerName are the RayJob or RayService that created the cluster; empty if the user created it
+	// directly.
+	OwnerKind, OwnerName string
+	// Labels are those that users gave what they created; layout.MaxLabels at most.
+	Labels map[string]string
+	// Head says that the collector runs on the cluster's head node. Then it takes snapshots and stores the metadata of
+	// the sessions.
+	Head bool
+	// RayTmpDir is Ray's temporary folder.
+	RayTmpDir string
+	// SpoolDir is the folder for data that is not stored yet, and for state that must survive a restart.
+	SpoolDir      string
+	SpoolMaxBytes int64
+	// Servers must be open. The collector answers with them from Start on, and closes them.
+	Servers *Servers
+	// Refused remembers batches of events that are refused and not accepted later; nil: none was before.
+	Refused *sink.Refused
+	// PodIP is the pod's address.
+	PodIP string
+	// Dashboard is the address of the dashboard, "" for none. Token gives its token.
+	Dashboard string
+	Token     func() (string, error)
+	// Metrics says whether Ray's metrics are read.
+	Metrics MetricsMode
+	// Ship, Snapshot and Scrape are what these parts leave to the user: intervals and limits. The collector sets the
+	// rest. A Scrape.Interval of 0 means never.
+	Ship     ship.Options
+	Snapshot snapshot.Options
+	Scrape   scrape.Options
+
+	// EventBodyBytes bounds the body of a request with events; 0 is the default.
+	EventBodyBytes                   int64
+	EventCompression, LogCompression layout.Compression
+	DeleteShipped                    bool
+	// Redact overwrites what must not be stored; nil: nothing.
+	Redact *redact.Redactor
+
+	Log        logrus.FieldLogger
+	Registerer prometheus.Registerer
+	Gatherer   prometheus.Gatherer
+}
+
+// MetricsMode says whether Ray's metrics are read.
+type MetricsMode string
+
+const (
+	// MetricsAuto reads them if a second reader does not disturb the first.
+	MetricsAuto MetricsMode = "auto"
+	MetricsOn   MetricsMode = "on"
+	MetricsOff  MetricsMode = "off"
+)

@@ -41,12 +41,12 @@ var errNodeUnknown = errors.New("the collector does not know its Ray node's ID y
 
 // adviceTmpDir is what to do if Ray's sessions are not where they are looked for.
 const adviceTmpDir = "set --ray-tmp-dir to Ray's temporary folder (of `ray start --temp-dir`, else $RAY_TMPDIR/ray, " +
-	"$TMPDIR/ray or /tmp/ray), " +
-	"on a volume that both containers mount"
+	"$TMPDIR/ray or /tmp/ray), on a volume that both containers mount"
 
 // missingSessionAdvice is what to do if a session is not where it is looked for.
 func missingSessionAdvice(session string) string {
-	if folder := node.Folder(session); folder != "" {
+	if raylets, _ := node.Raylets(); raylets[session] != "" {
+		folder := raylets[session]
 		return fmt.Sprintf("Ray keeps it in %s: set --ray-tmp-dir=%s, on a volume that both containers mount", folder,
 			folder)
 	}

@@ -38,11 +38,11 @@ func (c *Collector) runningSession() (string, error) {
 		return "", err
 	}
 	present, latest, err := c.tailer.Sessions()
-	if err != nil || running[latest] {
+	if err != nil || running[latest] != "" {
 		return latest, err
 	}
 	for _, s := range slices.Backward(present) {
-		if running[s.Name] {
+		if running[s.Name] != "" {
 			return s.Name, nil
 		}
 	}
@@ -96,7 +96,11 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	head, err := c.headHost()
+	address, err := regular.ReadFile(filepath.Join(c.opts.RayTmpDir, currentCluster), 256)
+	if err != nil {
+		return "", err
+	}
+	head, _, err := net.SplitHostPort(strings.TrimSpace(string(address)))
 	if err != nil {
 		return "", err
 	}
@@ -113,16 +117,6 @@ func (c *Collector) headVersion(ctx context.Context) (string, error) {
 		err = errors.New("the head's dashboard answers without a version")
 	}
 	return version, err
-}
-
-// headHost returns the head's host from the file in which Ray keeps the address of the cluster that runs here.
-func (c *Collector) headHost() (string, error) {
-	data, err := regular.ReadFile(filepath.Join(c.opts.RayTmpDir, currentCluster), 256)
-	if err != nil {
-		return "", err
-	}
-	host, _, err := net.SplitHostPort(strings.TrimSpace(string(data)))
-	return host, err
 }
 
 // grafanaFolder is where a head's dashboard writes the Grafana dashboards of its version, below the session's folder

@@ -72,7 +72,8 @@ func TestMetrics(t *testing.T) {
 	o.Head, o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = true, MetricsOn, time.Hour, 100
 	c := start(t, o)
 	// The end would cut off a read under way.
-	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(layout.Metrics)()) > 0 })
+	metrics := c.spooledGroup("metrics", layout.Metrics, layout.Zstd)
+	must.Happen(t, "that metrics are read", func() bool { return len(metrics.Sources()) > 0 })
 	if err := c.storeMetadata(t.Context()); err != nil {
 		t.Error(err)
 	}

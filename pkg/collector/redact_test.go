@@ -57,7 +57,8 @@ func TestNothingLeavesUnredacted(t *testing.T) {
 		`{"eventId":"b","eventType":"TASK_DEFINITION_EVENT","sessionName":%[1]q,"timestamp":"2026-11-20T23:20:04Z","x":{"jobId":"AQAAAA==","env":{%[3]s},"text":%[2]q}}]`,
 		session().Name, text, name)
 	post(t, c.url("/v1/events"), events)
-	must.Happen(t, "that metrics are read", func() bool { return len(c.spooledSources(layout.Metrics)()) > 0 })
+	metrics := c.spooledGroup("metrics", layout.Metrics, layout.Zstd)
+	must.Happen(t, "that metrics are read", func() bool { return len(metrics.Sources()) > 0 })
 	must.Happen(t, "that the dashboard is asked", func() bool {
 		return strings.Contains(strings.Join(store.Keys(), "\n"), "fetched_endpoints")
 	})

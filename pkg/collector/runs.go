@@ -18,13 +18,13 @@ import (
 // service of a machine does over `ray stop` and `ray start`, and a session may outlive its raylet, as with GCS fault
 // tolerance when the container of the head is restarted.
 type runs struct {
-	raylets func() (map[string]bool, error) // the sessions whose raylets listen now
+	raylets func() (map[string]string, error) // node.Raylets
 
 	looking sync.Mutex // held during a look, so that none ends after a later one
 
 	mu   sync.Mutex
 	runs map[string]run // sessions whose raylet was seen
-	now  map[string]bool
+	now  map[string]string
 }
 
 // run is what was seen of a session's raylet.
@@ -49,7 +49,7 @@ func newRuns(before []string) *runs {
 
 // lookForRaylets asks which raylets listen at the time now, and notes when those of each session began and went away.
 // It returns the sessions whose raylets listen.
-func (r *runs) lookForRaylets(now time.Time) (map[string]bool, error) {
+func (r *runs) lookForRaylets(now time.Time) (map[string]string, error) {
 	r.looking.Lock()
 	defer r.looking.Unlock()
 	running, err := r.raylets()
@@ -67,7 +67,7 @@ func (r *runs) lookForRaylets(now time.Time) (map[string]bool, error) {
 		r.runs[name] = seen
 	}
 	for name, seen := range r.runs {
-		if !running[name] && seen.gone.IsZero() {
+		if running[name] == "" && seen.gone.IsZero() {
 			seen.gone = now
 			r.runs[name] = seen
 		}
@@ -166,7 +166,6 @@ func (c *Collector) watchRaylets(ctx context.Context) {
 	}
 }
 
-// keepMetadata stores the metadata of sessions as they begin and end.
 func (c *Collector) keepMetadata(ctx context.Context) {
 	metadataErrors := logthrottle.Throttle{Log: c.opts.Log}
 	for backoff.Sleep(ctx, metadataInterval) == nil {
@@ -196,8 +195,8 @@ func (c *Collector) storeMetadata(ctx context.Context) error {
 	for _, s := range present {
 		_, ran := c.runs.ranSince(s.Name)
 		// The latest session may run without a raylet that can be seen, as in another network namespace.
-		if running[s.Name] || (s.Name == latest && !ran && !otherRuns) {
-			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name]))
+		if running[s.Name] != "" || (s.Name == latest && !ran && !otherRuns) {
+			failed = errors.Join(failed, c.storeStart(ctx, s.Name, running[s.Name] != ""))
 			continue
 		}
 		const closing = false
@@ -227,7 +226,6 @@ func (c *Collector) storeStart(ctx context.Context, session string, raylet bool)
 		c.storeGrafana(ctx, session))
 }
 
-// headOf is what is known of a session's head on this node.
 func (c *Collector) headOf(session string) headNode {
 	id, ok := c.finder.Cached(session)
 	began, _ := c.runs.ranSince(session)

@@ -3,7 +3,6 @@ package collector
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,9 +88,14 @@ func TestEnds(t *testing.T) {
 			r, now, another := newRuns(before), time.Time{}, false
 			for _, l := range test.looks {
 				now, another = at(l.at), l.too
-				up := map[string]bool{name: l.up, other: l.too}
-				maps.DeleteFunc(up, func(_ string, up bool) bool { return !up })
-				r.raylets = func() (map[string]bool, error) { return up, nil }
+				up := map[string]string{}
+				if l.up {
+					up[name] = "/tmp/ray"
+				}
+				if l.too {
+					up[other] = "/tmp/ray"
+				}
+				r.raylets = func() (map[string]string, error) { return up, nil }
 				must.Get(r.lookForRaylets(now))(t)
 			}
 			s := logs.Session{Name: name, Quiet: test.quiet}
@@ -109,19 +113,19 @@ func TestEnds(t *testing.T) {
 // machine is a machine on which sessions come and go.
 type machine struct {
 	mu      sync.Mutex
-	running map[string]bool
+	running map[string]string
 }
 
 func (m *machine) run(sessions ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.running = make(map[string]bool)
+	m.running = make(map[string]string)
 	for _, s := range sessions {
-		m.running[s] = true
+		m.running[s] = "/tmp/ray"
 	}
 }
 
-func (m *machine) raylets() (map[string]bool, error) {
+func (m *machine) raylets() (map[string]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.running, nil
@@ -221,7 +225,7 @@ func TestSlowStoreHoldsUpNoLook(t *testing.T) {
 		makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 		c := must.Get(New(o))(t)
 		looks := 0
-		c.runs.raylets = func() (map[string]bool, error) { looks++; return nil, nil }
+		c.runs.raylets = func() (map[string]string, error) { looks++; return nil, nil }
 		must.Get(c.tailer.Scan(t.Context()))(t)
 		c.watching.Start(c.watchRaylets)
 		c.metadata.Start(c.keepMetadata)

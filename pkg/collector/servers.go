@@ -227,7 +227,8 @@ func (c *Collector) notReady() error {
 	if c.draining.Load() {
 		return errors.New("the collector is shutting down")
 	}
-	if why := c.opts.Refused.Unplaced(time.Now()); why != "" {
+	const unplaced = true
+	if why := c.opts.Refused.Lasting(time.Now(), unplaced); why != "" {
 		return fmt.Errorf("events are refused: %s", why)
 	}
 	return c.places.unseenSessions()
@@ -317,7 +318,6 @@ type limitedConn struct {
 	place *list.Element
 }
 
-// Read implements net.Conn.
 func (c *limitedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
@@ -328,7 +328,6 @@ func (c *limitedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements net.Conn.
 func (c *limitedConn) Close() error {
 	c.from.mu.Lock()
 	c.from.open.Remove(c.place)

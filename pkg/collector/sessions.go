@@ -82,7 +82,6 @@ func (s *sessions) seenRaylets() (names []string) {
 	return names
 }
 
-// refOf returns the session of a name.
 func (s *sessions) refOf(name string) layout.Session {
 	return layout.Session{Namespace: s.opts.Namespace, Cluster: s.opts.Cluster, Name: name}
 }
@@ -222,7 +221,6 @@ func (s *sessions) learnZone(name, offset string) {
 	}
 }
 
-// stateOf returns what is known of a session.
 func (s *sessions) stateOf(name string) knownSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -337,24 +335,20 @@ func (s *sessions) storeMetadata(ctx context.Context, session, which string, fir
 		now := time.Now()
 		err = s.createJSON(ctx, layout.SnapshotVersionKey(key, now), later)
 		if which == layout.Start && err == nil {
-			s.markHead(ctx, session, now)
+			// The time-ordered marker of a further head makes servers list the session again at once. Without it they
+			// notice later that the session continues, so nothing waits for it.
+			marked := s.createObject(ctx, layout.RecentHeadKey(s.opts.Root, s.refOf(session), now), nil)
+			if marked != nil && ctx.Err() == nil {
+				s.opts.Log.WithError(marked).WithField("session", session).Warn(
+					"cannot store the time-ordered marker of a further head; servers notice minutes later that the " +
+						"session continues")
+			}
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("store the metadata of %s: %w", session, err)
 	}
 	return nil
-}
-
-// markHead stores the time-ordered marker of a further head, which makes servers list the session again at once.
-// Without it they notice later that the session continues, so nothing waits for it.
-func (s *sessions) markHead(ctx context.Context, name string, at time.Time) {
-	err := s.createObject(ctx, layout.RecentHeadKey(s.opts.Root, s.refOf(name), at), nil)
-	if err != nil && ctx.Err() == nil {
-		s.opts.Log.WithError(err).WithField("session", name).Warn(
-			"cannot store the time-ordered marker of a further head; servers notice minutes later that the session " +
-				"continues")
-	}
 }
 
 // createJSON stores a value without what is to be redacted; os.ErrExist if there is such an object.

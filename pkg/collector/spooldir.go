@@ -95,7 +95,6 @@ func (c *Collector) keepFolder() error {
 	return nil
 }
 
-// isSpooled says whether anything of a session waits in the spool.
 func (c *Collector) isSpooled(session string) bool {
 	prefix := layout.Prefix(c.opts.Root, c.sessions.refOf(session))
 	return slices.ContainsFunc(c.spool.Streams(),
@@ -103,33 +102,18 @@ func (c *Collector) isSpooled(session string) bool {
 }
 
 func (c *Collector) spoolSeries(ctx context.Context, session string, hour time.Time, lines []byte) error {
-	return c.spool.AppendMinor(ctx,
-		[]spool.Lines{{Stream: layout.SeriesKey(c.opts.Root, c.sessions.refOf(session), hour), Data: lines}})
+	return c.spool.AppendMinor(ctx, layout.SeriesKey(c.opts.Root, c.sessions.refOf(session), hour), lines)
 }
 
 func (c *Collector) spoolMetrics(ctx context.Context, session string, id rayid.Node, hour time.Time,
 	lines []byte) error {
-	return c.spool.AppendMinor(ctx,
-		[]spool.Lines{{Stream: layout.MetricsKey(c.opts.Root, c.sessions.refOf(session), id, hour), Data: lines}})
+	return c.spool.AppendMinor(ctx, layout.MetricsKey(c.opts.Root, c.sessions.refOf(session), id, hour), lines)
 }
 
 // spoolEmptyLogs spools names of empty logs; the tailer keeps what is not taken.
 func (c *Collector) spoolEmptyLogs(session string, id rayid.Node, names []byte) error {
 	return c.spool.AppendMinor(context.Background(),
-		[]spool.Lines{{Stream: layout.EmptyLogsKey(c.opts.Root, c.sessions.refOf(session), id), Data: names}})
-}
-
-// spooledSources lists the streams in the spool of a kind.
-func (c *Collector) spooledSources(kind layout.Kind) func() []ship.Source {
-	return func() []ship.Source {
-		var sources []ship.Source
-		for _, s := range c.spool.Streams() {
-			if layout.KindOfStream(s.Key()) == kind {
-				sources = append(sources, s)
-			}
-		}
-		return sources
-	}
+		layout.EmptyLogsKey(c.opts.Root, c.sessions.refOf(session), id), names)
 }
 
 // noKind is the layout.Kind of the streams in the spool that layout.KindOfStream does not tell: all events.
@@ -137,11 +121,18 @@ const noKind = layout.Kind(0)
 
 // spooledGroup is the group of the streams in the spool of a kind.
 func (c *Collector) spooledGroup(name string, kind layout.Kind, compression layout.Compression) ship.Group {
+	isOfKind := func(key string) bool { return layout.KindOfStream(key) == kind }
 	return ship.Group{
-		Name: name, Sources: c.spooledSources(kind), Compression: compression,
-		Waiting: func() (int64, time.Time) {
-			return c.spool.Waiting(func(key string) bool { return layout.KindOfStream(key) == kind })
+		Name: name, Compression: compression,
+		Sources: func() (sources []ship.Source) {
+			for _, s := range c.spool.Streams() {
+				if isOfKind(s.Key()) {
+					sources = append(sources, s)
+				}
+			}
+			return sources
 		},
+		Waiting: func() (int64, time.Time) { return c.spool.Waiting(isOfKind) },
 	}
 }
 

@@ -74,7 +74,8 @@ func (s *Standby) notReady() error {
 	if !errors.As(why, &noRay) {
 		return why
 	}
-	if s.refused.Lasting(time.Now()) == "" {
+	const unplaced = false
+	if s.refused.Lasting(time.Now(), unplaced) == "" {
 		return nil
 	}
 	return fmt.Errorf("%w, but Ray's events are refused for it: %s", why, adviceTmpDir)

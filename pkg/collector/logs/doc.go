@@ -20,7 +20,7 @@
 //   - It is shorter than before, or begins with other bytes, or has others where its end was: it was truncated, or
 //     another file has its inode now. A new generation begins. Those of a log that is overwritten again and again are
 //     stored ever more rarely, and the last one at the end.
-//   - Its volume was mounted again: it has its inode and another device number, which is taken over (device.go).
+//   - Its volume was mounted again: it has its inode and another device number, which is taken over.
 //   - It was copied and then truncated (logrotate's copytruncate): the copy has the same first bytes, and what was not
 //     read before the truncation is read from the copy. A new file that looks like a copy waits, because the truncation
 //     may be yet to come.

@@ -132,18 +132,13 @@ func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 	return true, f.findEnds(t, opened, seen.size)
 }
 
-// findEnds reads what the file's first size bytes end with.
+// findEnds reads what the file's first size bytes end with and, if lines are redacted, where the last whole line ends.
 func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if !isDump(f.path) {
 		if f.tail, err = tailOf(opened, max(0, size-footer)); err != nil {
 			return err
 		}
 	}
-	return f.findLinesEnd(t, opened, size)
-}
-
-// findLinesEnd finds where the last whole line ends, if lines are redacted.
-func (f *file) findLinesEnd(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if t.tailer.opts.Redact == nil {
 		return nil
 	}
@@ -228,7 +223,6 @@ type prefix struct {
 // readStart reads the first bytes of f, at most maxPrefix.
 func readStart(f io.ReaderAt) ([]byte, error) { return readAt(f, 0, maxPrefix) }
 
-// readAt reads at most n bytes of f.
 func readAt(f io.ReaderAt, at, n int64) ([]byte, error) {
 	data := make([]byte, n)
 	read, err := f.ReadAt(data, at)

@@ -198,17 +198,13 @@ func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 			if s.state == listed && s.shippableBytes(f) == 0 {
 				t.pinned++ // all that can be stored of it is
 			}
-		case f.isAllStored() && now.Sub(f.lastGrowth) >= unchanged:
+		case s.state == listed && f.state == following && f.sizeIsExact && s.storedEnd == f.size &&
+			now.Sub(f.lastGrowth) >= unchanged: // the store's listing and the last scan agree that all of it is stored
 			t.makeIdle(f, stampOf(f.seenFile))
 		case t.waiting > 0 && s.state != inFlight && now.Sub(s.lastProgress) >= idleAfter:
 			t.makeIdle(f, noStamp)
 		}
 	}
-}
-
-// isAllStored says whether the store's listing and the last scan agree that all of the stream's only file is stored.
-func (f *file) isAllStored() bool {
-	return f.stream.state == listed && f.state == following && f.sizeIsExact && f.stream.storedEnd == f.size
 }
 
 // isWhole says whether the file is all that its stream has, and was always: what an idleFile does not tell is then
@@ -261,13 +257,6 @@ type candidates struct {
 	waiting      int   // logs for which there is no place
 	waitingBytes int64 // their bytes
 	oldest       int64 // when the oldest of them was written, Unix ns
-}
-
-func (c *candidates) addFile(s seenFile) {
-	c.files = append(c.files, s)
-	if len(c.files) >= 2*c.free+batchSize {
-		c.cutToPlaces()
-	}
 }
 
 // cutToPlaces removes the candidates for which there is no place from c.files, and counts them as waiting. The oldest
@@ -323,7 +312,9 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 			if isIdle {
 				t.markSeen(key, f)
 			}
-			c.addFile(s)
+			if c.files = append(c.files, s); len(c.files) >= 2*c.free+batchSize {
+				c.cutToPlaces()
+			}
 		}
 	}
 }

@@ -61,7 +61,6 @@ func (t *Tailer) LookAtFollowed(ctx context.Context) error {
 	return nil
 }
 
-// lookAt looks at what notices named.
 func (t *Tailer) lookAt(ctx context.Context, c changes) {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()
@@ -186,7 +185,6 @@ func (t *tree) recordLostLog(now time.Time, s seenFile) {
 	}
 }
 
-// lookAgain looks at a file that is followed.
 func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
 	f.lastScan = t.scanNumber()
 	if !t.updateIfSame(now, f, s) {
@@ -241,12 +239,4 @@ func (w *walkResult) statFiles(root *os.Root, files []seenFile) (notLogs []seenF
 		_ = folder.Close()
 	}
 	return notLogs
-}
-
-// seeAgain brings what a walk saw of a file up to date.
-func (t *tree) seeAgain(s *seenFile) {
-	var w walkResult
-	if w.statFiles(t.root, []seenFile{*s}); len(w.batch) == 1 && w.batch[0].id == s.id {
-		*s = w.batch[0]
-	}
 }

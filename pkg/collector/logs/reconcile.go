@@ -21,9 +21,16 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 	if !t.incomplete {
 		t.finishMissing(now, seen)
 	}
-	unknown, replaced := t.updateFollowed(now, seen)
-	unknown = t.finishReplaced(now, replaced, unknown)
-	if len(unknown) > 0 {
+	var unknown, replaced []seenFile // with an inode that no followed file has, and with that of one but other bytes
+	for id, s := range seen {
+		switch f := t.files[id]; {
+		case f == nil:
+			unknown = append(unknown, s)
+		case !t.updateIfSame(now, f, s):
+			replaced = append(replaced, s)
+		}
+	}
+	if unknown = t.finishReplaced(now, replaced, unknown); len(unknown) > 0 {
 		t.enterAll(now, unknown, seen)
 	}
 }
@@ -45,11 +52,14 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 		if isDump(s.path) {
 			if f != nil && f.sizeIsExact {
 				s.size, s.changed = f.size, f.changed // as it was when it was first looked at
-			} else if t.isOverwritten(now, s) {
-				continue
+			} else if !t.draining && now.Sub(time.Unix(0, s.changed)) < dumpRest {
+				continue // more dumps may follow the one in the file
 			}
-		} else if f != nil && s.size < f.size {
-			t.seeAgain(&s) // it was looked at after the walk saw it, or truncated
+		} else if f != nil && s.size < f.size { // it was looked at after the walk saw it, or truncated
+			var again walkResult
+			if again.statFiles(t.root, []seenFile{s}); len(again.batch) == 1 && again.batch[0].id == s.id {
+				s = again.batch[0]
+			}
 		}
 		before, twice := seen[s.id]
 		if twice && (f == nil || f.isAt(before)) {
@@ -73,9 +83,9 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
 		case f.lastScan == t.scans: // this scan found it
-		case t.walked.isUnseen(f.seenFile):
+		case t.walked.unseen[f.fullPath()], isBelow(t.walked.unseen, f.seenFile):
 			f.lastScan = t.scans
-		case t.walked.isForbidden(f.seenFile):
+		case isBelow(t.walked.forbidden, f.seenFile):
 			f.readFailed(now, fs.ErrPermission)
 			f.lastScan = t.scans
 		case f.lastScan < t.scans-1 || t.draining:
@@ -89,23 +99,6 @@ func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 			delete(t.copies, id) // a possible copy is gone: it waits no more
 		}
 	}
-}
-
-// updateFollowed divides the files that a walk saw. It updates the followed ones, and returns two kinds of others:
-// unknown files have an inode that no followed file has, replaced ones have the inode of a followed file but other
-// bytes.
-func (t *tree) updateFollowed(now time.Time, seen map[fileID]seenFile) (unknown, replaced []seenFile) {
-	for id, s := range seen {
-		f := t.files[id]
-		if f == nil {
-			unknown = append(unknown, s)
-			continue
-		}
-		if !t.updateIfSame(now, f, s) {
-			replaced = append(replaced, s)
-		}
-	}
-	return unknown, replaced
 }
 
 // updateIfSame updates the followed file f after a walk saw its inode as s. same is false if the inode belongs to
@@ -143,7 +136,9 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 	for _, s := range replaced {
 		f := t.files[s.id]
 		copied := t.copyOf(f, unknown) // index of the copy of f's old bytes, -1 if there is none
-		if copied < 0 && t.mayHaveCopy(f, s) {
+		if copied < 0 && !f.replaced && !t.draining && s.fullPath() == f.fullPath() && f.prefix.n >= copyPrefix {
+			// The next scan may find a copy: this one may have listed the folder before the copy was made, and looked
+			// at the log after it was truncated.
 			f.replaced = true
 			f.handle(fileMoved)
 			t.scanSoon()
@@ -168,12 +163,6 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		}
 	}
 	return unknown
-}
-
-// mayHaveCopy says whether the next scan may find the copy of a truncated log. A scan that listed the folder before the
-// copy was made, and looked at the log after it was truncated, does not.
-func (t *tree) mayHaveCopy(f *file, s seenFile) bool {
-	return !f.replaced && !t.draining && s.fullPath() == f.fullPath() && f.prefix.n >= copyPrefix
 }
 
 // enterAll follows new files, each in the stream that it belongs to. Files that may be copies wait. seen has all files
@@ -310,7 +299,6 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.dirty = true
 }
 
-// beginsWith says whether the file has these first bytes.
 func (t *tree) beginsWith(s seenFile, want prefix) bool {
 	opened, _, err := t.openSeen(s)
 	if err != nil {

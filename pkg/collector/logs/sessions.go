@@ -134,45 +134,23 @@ func (t *Tailer) dropTrees(present map[string]bool) {
 	}
 }
 
-// waitingSessions are the sessions of a scan whose logs wait because their node is not known. There may be thousands of
+// waitingSessions are sessions of a scan whose logs wait because their node is not known. There may be thousands of
 // folders.
 type waitingSessions struct {
-	count, withLogs            int
-	firstError, firstLogsError error // of all of them, and of those that have logs
+	count int
+	first error // of the first
 }
 
-// addSession counts a session whose logs cannot be read yet, and why. hasLogs says whether its folder has logs that
-// wait.
-func (w *waitingSessions) addSession(session string, err error, hasLogs bool) {
-	err = fmt.Errorf("%s: %w", session, err)
-	w.count++
-	if w.firstError == nil {
-		w.firstError = err
-	}
-	if !hasLogs {
-		return
-	}
-	w.withLogs++
-	if w.firstLogsError == nil {
-		w.firstLogsError = err
+func (w *waitingSessions) add(err error) {
+	if w.count++; w.count == 1 {
+		w.first = err
 	}
 }
 
-// unreadError is the error of Tailer.Unread.
-func (w *waitingSessions) unreadError() error {
-	switch {
-	case w.withLogs == 0:
-		return nil
-	case w.withLogs == 1:
-		return fmt.Errorf("the logs of %w", w.firstLogsError)
-	}
-	return fmt.Errorf("the logs of %d sessions, such as %w", w.withLogs, w.firstLogsError)
-}
-
-// logWaiting remembers which sessions wait for their node and which folders hold nothing of Ray (notRay), and logs one
-// line for each of the two, however many folders there are. Only folders that the scan before found to hold nothing
-// either are logged, because Ray may just be filling a new one.
-func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
+// logWaiting remembers which sessions wait for their node and have logs (unread), and which folders hold nothing of Ray
+// (notRay). It logs one line for all that wait and one for notRay, however many folders there are. Only folders that
+// the scan before found to hold nothing either are logged, because Ray may just be filling a new one.
+func (t *Tailer) logWaiting(waiting, unread waitingSessions, notRay map[string]bool) {
 	t.mu.Lock()
 	stay := 0 // how many folders hold nothing of Ray in two scans in a row
 	for session := range notRay {
@@ -181,12 +159,19 @@ func (t *Tailer) logWaiting(waiting waitingSessions, notRay map[string]bool) {
 		}
 	}
 	more := stay > t.loggedNotRay
-	t.unread, t.notRay = waiting.unreadError(), notRay
+	t.notRay = notRay
+	switch t.unread = nil; unread.count {
+	case 0:
+	case 1:
+		t.unread = fmt.Errorf("the logs of %w", unread.first)
+	default:
+		t.unread = fmt.Errorf("the logs of %d sessions, such as %w", unread.count, unread.first)
+	}
 	t.mu.Unlock()
 	now := time.Now()
 	if waiting.count > 0 {
 		if log, ok := t.warnings.waiting.Allow(now); ok {
-			log.WithError(waiting.firstError).Infof("the logs of %d sessions wait until the nodes are known",
+			log.WithError(waiting.first).Infof("the logs of %d sessions wait until the nodes are known",
 				waiting.count)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"slices"
 	"time"
 	"unicode/utf8"
@@ -78,7 +79,6 @@ func (t *tree) encode(w *bufio.Writer) error {
 	return err
 }
 
-// toEntry returns the stream as an entry of the state file.
 func (s *stream) toEntry() streamEntry {
 	entry := streamEntry{Node: s.node.String(), Base: s.base, From: s.fileOffset, Cur: slices.Index(s.files, s.current)}
 	entry.Path, entry.Raw = textOrRaw(s.path)
@@ -94,15 +94,6 @@ func textOrRaw(path string) (text string, raw []byte) {
 		return path, nil
 	}
 	return "", []byte(path)
-}
-
-// saveMoves writes the state before anything of a stream's next file is stored: after a crash the stored length alone
-// does not show which file the stream's last bytes came from.
-func (t *tree) saveMoves() {
-	if err := t.saveState(); err != nil {
-		t.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it could be " +
-			"stored twice")
-	}
 }
 
 // loadState reads the state that an earlier collector left. A file that cannot be parsed is renamed and not used: the
@@ -121,11 +112,7 @@ func (t *tree) loadState() error {
 			"of its names", t.state)
 		return os.Rename(t.state, t.state+".damaged")
 	}
-	present := make(devices) // their present numbers, as far as they are found out
-	if root, err := os.OpenRoot(t.tailer.opts.Dir); err == nil {
-		present.lookUpNumbers(root, state.Streams)
-		_ = root.Close()
-	}
+	present := presentDevices(t.tailer.opts.Dir, state.Streams)
 	for _, entry := range state.Streams {
 		entry.Path = cmp.Or(entry.Path, string(entry.Raw))
 		node, err := rayid.Parse[rayid.Node](entry.Node)
@@ -140,13 +127,39 @@ func (t *tree) loadState() error {
 	return nil
 }
 
-// restoreStream adds a stream from the state file. present has the devices' present numbers.
-func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices) {
+// presentDevices returns the present number of each device, by its number in the state file: a volume that is mounted
+// again may have another one, as a network share does on each machine. Inodes stay, so it looks at the paths of a
+// device's files until one of them still has its inode. dir is Ray's temporary folder.
+func presentDevices(dir string, streams []streamEntry) map[uint64]uint64 {
+	present := make(map[uint64]uint64)
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return present
+	}
+	defer root.Close()
+	for _, s := range streams {
+		for _, e := range s.Files {
+			if _, known := present[e.Dev]; known {
+				continue
+			}
+			info, err := root.Lstat(path.Join(e.Dir, cmp.Or(e.Name, string(e.Raw))))
+			if err == nil && idOf(info).ino == e.Ino { // else this file was moved, removed or replaced
+				present[e.Dev] = idOf(info).dev
+			}
+		}
+	}
+	return present
+}
+
+// restoreStream adds a stream from the state file. present is of presentDevices.
+func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present map[uint64]uint64) {
 	s := t.streamOf(node, entry.Path)
 	s.base, s.fileOffset, s.storedEnd = entry.Base, entry.From, entry.Base
 	for i, e := range entry.Files {
 		f := e.toFile()
-		f.id.dev = present.presentNumber(e.Dev)
+		if dev, known := present[e.Dev]; known {
+			f.id.dev = dev
+		}
 		if i == entry.Cur && !f.sizeIsExact {
 			f.size = entry.From // read is not up to date for the current file
 		}
@@ -160,7 +173,6 @@ func (t *tree) restoreStream(node rayid.Node, entry streamEntry, present devices
 	s.current = s.files[min(max(entry.Cur, 0), len(s.files)-1)]
 }
 
-// toEntry returns the file as an entry of the state file.
 func (f *file) toEntry() fileEntry {
 	e := fileEntry{
 		Dir: f.dir, Dev: f.id.dev, Ino: f.id.ino, N: f.prefix.n, Sum: f.prefix.sum,
@@ -293,7 +305,6 @@ func (t *tree) loadIdle() error {
 	}
 }
 
-// removeState removes what is kept of the session on disk.
 func (t *tree) removeState() error {
 	var err error
 	for _, file := range []string{t.state, t.idlePath()} {

@@ -140,15 +140,10 @@ func (s *stream) shippableBytes(f *file) int64 {
 		return 0
 	}
 	end := f.knownEnd()
-	if s.isHeld(f) {
-		end = min(end, f.linesEnd)
+	if s.tree.tailer.opts.Redact != nil && f.linesEnd < end && f.isFresh() && s.mayGrow(f, time.Now()) {
+		end = f.linesEnd // the last line waits for its end: what is to be redacted may not be complete in it
 	}
 	return max(0, end-s.storedBytesOf(f))
-}
-
-// isHeld says whether the last line of f waits for its end, because what is to be redacted may not be complete in it.
-func (s *stream) isHeld(f *file) bool {
-	return s.tree.tailer.opts.Redact != nil && f.linesEnd < f.knownEnd() && f.isFresh() && s.mayGrow(f, time.Now())
 }
 
 // hasPending says whether there is something to ship; the tree's lock is held.
@@ -217,18 +212,8 @@ func (s *stream) moveOn(now time.Time) bool {
 	return true
 }
 
-// dropFile forgets a generation.
 func (s *stream) dropFile(f *file) {
 	s.files = slices.DeleteFunc(s.files, func(g *file) bool { return g == f })
-}
-
-// resumeAfter finds the file and the offset in it that follow the stored bytes. changed says that the state file has
-// other values.
-func (s *stream) resumeAfter(stored int64) (changed bool, err error) {
-	if stored < s.base {
-		return true, s.startAgain(stored)
-	}
-	return s.seekStored(stored)
 }
 
 // startAgain returns to the oldest file that still exists, because the store has lost objects or is another one.
@@ -288,7 +273,6 @@ func earlierTime(a, b time.Time) time.Time {
 	return a
 }
 
-// Key implements ship.Source.
 func (s *stream) Key() string { return s.key }
 
 // Unresumed says that Resume must be called before the next chunk: it was not yet, or it could not use the listing, or
@@ -303,7 +287,12 @@ func (s *stream) Unresumed() bool {
 func (s *stream) Resume(stored int64) error {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()
-	changed, err := s.resumeAfter(stored)
+	changed, err := true, error(nil) // changed: the state file has other values
+	if stored < s.base {
+		err = s.startAgain(stored)
+	} else {
+		changed, err = s.seekStored(stored)
+	}
 	if err != nil {
 		s.handle(streamUnusable)
 		return err
@@ -422,7 +411,6 @@ func (s *section) Read(p []byte) (int, error) {
 
 func (s *section) Close() error { return s.opened.Close() }
 
-// Shipped implements ship.Source.
 func (s *stream) Shipped(end int64) {
 	s.tree.lock.Lock()
 	defer s.tree.lock.Unlock()

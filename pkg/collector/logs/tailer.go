@@ -123,10 +123,14 @@ func (t *Tailer) Sources() []ship.Source {
 				sources = append(sources, s)
 			}
 		}
-		if changed {
-			// Saved before anything of the next files is stored, and once for all streams that moved on: each save
-			// writes what is known of every log.
-			tree.saveMoves()
+		if !changed {
+			continue
+		}
+		// Saved before anything of the next files is stored: after a crash the stored length alone does not show which
+		// file a stream's last bytes came from. Once for all streams: each save writes what is known of every log.
+		if err := tree.saveState(); err != nil {
+			tree.log.WithError(err).Warn("could not save that a log was rotated: after a crash now, a part of it " +
+				"could be stored twice")
 		}
 	}
 	return sources
@@ -270,7 +274,10 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 		return nil, err
 	}
 	defer root.Close()
-	sc := scanning{root: root, draining: t.isDraining(), free: t.freePlaces, between: ctx.Err}
+	t.mu.Lock()
+	draining := t.draining
+	t.mu.Unlock()
+	sc := scanning{root: root, draining: draining, free: t.freePlaces, between: ctx.Err}
 	if w != nil {
 		sc.opened = func(dir string) { w.watchFolder(dir) }
 		sc.between = func() error {
@@ -280,7 +287,7 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	}
 	dirs = append(dirs, ".")
 	present, notRay := make(map[string]bool, len(sessions)), make(map[string]bool)
-	var waiting waitingSessions
+	var waiting, unread waitingSessions
 	for _, session := range sessions {
 		present[session] = true
 		tree, err := t.treeOrNew(ctx, session)
@@ -290,9 +297,11 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 		}
 		dirs = append(dirs, session)
 		if err != nil {
-			_, statErr := root.Stat(logsOf(session))
-			hasLogs := statErr == nil
-			waiting.addSession(session, err, hasLogs)
+			err = fmt.Errorf("%s: %w", session, err)
+			waiting.add(err)
+			if _, statErr := root.Stat(logsOf(session)); statErr == nil {
+				unread.add(err)
+			}
 			continue
 		}
 		logDirs, err := tree.scan(sc, time.Now())
@@ -304,7 +313,7 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	if newest := len(sessions) - 1; newest >= 0 && notRay[sessions[newest]] {
 		dirs = append(dirs, sessions[newest]) // Ray may be about to fill it
 	}
-	t.logWaiting(waiting, notRay)
+	t.logWaiting(waiting, unread, notRay)
 	t.dropTrees(present)
 	if t.opts.DeleteShipped {
 		t.removeStoredLogs(root, sessions)
@@ -330,12 +339,6 @@ func (t *Tailer) openRoot() (root *os.Root, sessions []string, err error) {
 	return root, sessions, nil
 }
 
-func (t *Tailer) isDraining() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.draining
-}
-
 // treeOrNew returns the session's tree. If there is none yet, it makes one with the state that an earlier collector
 // left, or returns the error with which the session's node cannot be found. It also passes a new node of a known
 // session on.
@@ -344,7 +347,9 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 	id, err := t.opts.Node(ctx, session)
 	if known != nil {
 		if err == nil {
-			known.setNode(id)
+			known.lock.Lock()
+			known.node = id
+			known.lock.Unlock()
 		}
 		return known, nil
 	}
@@ -372,7 +377,6 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 // scanSoon asks the monitor for a scan.
 func (t *Tailer) scanSoon() { background.Signal(t.scanWanted) }
 
-// absolutePath makes a path relative to Ray's temporary folder absolute.
 func (t *Tailer) absolutePath(dir string) string {
 	return filepath.Join(t.opts.Dir, filepath.FromSlash(strings.TrimPrefix(dir, "./")))
 }

@@ -77,7 +77,6 @@ type streamID struct {
 // retryTime is the time between two tries to read an unreadable file.
 const retryTime = time.Minute
 
-// scanSoon asks for a scan soon.
 func (t *tree) scanSoon() { t.tailer.scanSoon() }
 
 // scanning is what the scans of all sessions share.
@@ -349,13 +348,6 @@ func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]r
 		nodes[dir], _ = rayid.Parse[rayid.Node](name)
 	}
 	return dirs, nodes, nil
-}
-
-// setNode sets the node that writes the logs from now on.
-func (t *tree) setNode(node rayid.Node) {
-	t.lock.Lock()
-	defer t.lock.Unlock()
-	t.node = node
 }
 
 // passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod

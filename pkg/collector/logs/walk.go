@@ -103,12 +103,7 @@ func (w *walkResult) missFile(file string, err error) {
 	w.errs = append(w.errs, err)
 }
 
-// isUnseen says whether a file, or a folder that it would be in, is one of w.unseen.
-func (w *walkResult) isUnseen(s seenFile) bool { return w.unseen[s.fullPath()] || isBelow(w.unseen, s) }
-
-// isForbidden says whether a file would be in a folder that the collector has no right to read, or below one.
-func (w *walkResult) isForbidden(s seenFile) bool { return isBelow(w.forbidden, s) }
-
+// isBelow says whether a file would be in one of the folders, or below one.
 func isBelow(folders map[string]bool, s seenFile) bool {
 	full := s.fullPath()
 	for i := range len(full) {
@@ -187,7 +182,7 @@ func (w *walkResult) addEntry(opened *os.File, dir, below, name string) (isFolde
 	case err != nil:
 		w.missFile(path.Join(dir, p), fmt.Errorf("read log %q: %w", p, err))
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
-		return !skippedDir(name)
+		return name != "runtime_resources" // it holds no logs
 	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):
 		w.batch = append(w.batch, seenFile{dir: dir, path: p, id: fileID{uint64(stat.Dev), stat.Ino}, size: stat.Size,
 			changed: stat.Mtim.Nano()})
@@ -207,9 +202,6 @@ func statIn(folder *os.File, name string) (stat unix.Stat_t, err error) {
 		}
 	}
 }
-
-// skippedDir says which folders below a logs folder hold no logs.
-func skippedDir(name string) bool { return name == "runtime_resources" }
 
 // skippedFile says which regular files are not logs: core dumps, as the kernel names them by default.
 func skippedFile(name string) bool {
@@ -309,9 +301,4 @@ const dumpRest = 2 * time.Minute
 func isDump(logPath string) bool {
 	name := path.Base(logPath)
 	return strings.HasPrefix(name, "debug_state") && strings.HasSuffix(name, ".txt")
-}
-
-// isOverwritten says whether more dumps may follow the one in the file. Then this scan ignores it.
-func (t *tree) isOverwritten(now time.Time, s seenFile) bool {
-	return !t.draining && now.Sub(time.Unix(0, s.changed)) < dumpRest
 }

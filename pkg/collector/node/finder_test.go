@@ -261,7 +261,7 @@ func TestRaylets(t *testing.T) {
 	must.OK(t, os.MkdirAll(sockets, 0o755))
 	check := func(when string, want bool) {
 		t.Helper()
-		if running, err := Raylets(); err != nil || running[session] != want {
+		if running, err := Raylets(); err != nil || (running[session] == tmp) != want {
 			t.Errorf("%s: %v, %v", when, running, err)
 		}
 	}

@@ -11,36 +11,14 @@ import (
 	"strings"
 )
 
-// Raylets returns the names of the sessions whose raylets run on this node.
+// Raylets returns the sessions whose raylets run on this node (in this network namespace), each with Ray's temporary
+// folder, as Ray sees it. It is nil on other systems than Linux.
 //
 // A raylet listens on {session}/sockets/raylet until it ends, even if it is killed; on raylet.1, raylet.2 and so on if
 // there was one before it in the session's folder (ray/_private/node.py). The kernel's list of such sockets is read
 // instead of connecting to the socket: the containers of a pod share the list but perhaps not the user, and a busy
 // raylet need not answer.
-func Raylets() (map[string]bool, error) {
-	folders, err := rayletFolders()
-	if err != nil {
-		return nil, err
-	}
-	running := make(map[string]bool, len(folders))
-	for session := range folders {
-		running[session] = true
-	}
-	return running, nil
-}
-
-// Folder is Ray's temporary folder, as Ray sees it, of a session whose raylet runs on this node; "" if it does not.
-func Folder(session string) string {
-	folders, err := rayletFolders()
-	if err != nil {
-		return ""
-	}
-	return folders[session]
-}
-
-// rayletFolders returns Ray's temporary folder of each session whose raylet listens on this machine (in this network
-// namespace), by session. It is nil on other systems than Linux.
-func rayletFolders() (map[string]string, error) {
+func Raylets() (map[string]string, error) {
 	list, err := os.Open("/proc/net/unix")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // not Linux
@@ -59,7 +37,7 @@ func rayletFolders() (map[string]string, error) {
 // Running says whether the raylet of a session runs on this node.
 func Running(session string) (bool, error) {
 	running, err := Raylets()
-	return running[session], err
+	return running[session] != "", err
 }
 
 // acceptsFlag is the flag of a socket that takes connections (__SO_ACCEPTCON in the kernel's net.h).

@@ -102,7 +102,7 @@ func (w *walker) redactTokens(b []byte, last bool) (done int, err error) {
 			w.named = false
 		case t.kind == aWord && !w.loose:
 			word := b[i:t.end]
-			if !isWord(word) {
+			if !pythonWord().Match(word) {
 				return i, errNotJSON
 			}
 			if w.named || w.below > 0 {
@@ -164,10 +164,8 @@ const aWord = 'w'
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-var word = lazyregexp.New(`^(?:true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*)$`)
-
-// isWord says whether a word is one that Python writes as JSON.
-func isWord(b []byte) bool { return word().Match(b) }
+// pythonWord matches the numbers and words that Python writes as JSON.
+var pythonWord = lazyregexp.New(`^(?:true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*)$`)
 
 // writeOnes overwrites a number, with ones, so that it stays a number.
 func writeOnes(b []byte) {

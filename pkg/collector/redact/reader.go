@@ -96,7 +96,6 @@ func newLines(from io.Reader, size int64, redact func([]byte)) *lineReader {
 	return &lineReader{from: from, redact: redact, buffer: make([]byte, 0, min(size+1, firstBuffer))}
 }
 
-// Read implements io.Reader.
 func (l *lineReader) Read(p []byte) (int, error) {
 	for l.at == l.ready {
 		if l.err != nil {

@@ -11,8 +11,8 @@
 // # How it is fast
 //
 // Go's regexp reads some 50 MB/s. So the literals are found that every match of an expression contains one of
-// (literals.go). One pass over the data looks for all of them (finder.go), and an expression only reads the lines that
-// have one of its own. Expressions without such a literal read each line.
+// (requiredLiterals). One pass over the data looks for all of them (finder.go), and an expression only reads the lines
+// that have one of its own. Expressions without such a literal read each line.
 package redact
 
 import (
@@ -25,6 +25,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/literals"
 	"github.com/rayhistory/historyserver/internal/settings"
 )
 
@@ -223,9 +224,37 @@ func (r *Redactor) Rules() (all, slow int) {
 	return len(r.list), bits.OnesCount64(r.always)
 }
 
-// countMatches counts matches.
 func (r *Redactor) countMatches(n int) {
 	if n > 0 && r.matches != nil {
 		r.matches.Add(float64(n))
 	}
+}
+
+const (
+	// maxLiterals bounds the literals of one expression.
+	maxLiterals = 64
+	// leastLiteral is the shortest literal that is looked for: shorter ones are everywhere.
+	leastLiteral = 2
+)
+
+// requiredLiterals returns literals of which every match of the expression contains at least one, with ASCII letters in
+// lower case; nil if there are none that are long enough. They have no characters that JSON must escape, so they stand
+// in JSON as they are, but for escapes that hasEscapes finds. The expression must be simplified.
+func requiredLiterals(re *syntax.Regexp) (required []string) {
+	const fold = true
+	for _, literal := range literals.Of(re, maxLiterals, fold) {
+		longest := ""
+		// JSON has an escape of its own for these.
+		isEscaped := func(c rune) bool { return c < ' ' || c == '"' || c == '\\' }
+		for piece := range strings.FieldsFuncSeq(literal, isEscaped) {
+			if len(piece) > len(longest) {
+				longest = piece
+			}
+		}
+		if len(longest) < leastLiteral {
+			return nil
+		}
+		required = append(required, longest)
+	}
+	return required
 }

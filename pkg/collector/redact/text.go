@@ -43,7 +43,11 @@ func (r *Redactor) redactLines(b []byte, nested int, without uint64) (matches in
 			w := walker{r: r, nested: nested + 1}
 			matches += w.textAndJSON(line)
 		case rules != 0:
-			matches += overwriteSpans(line, r.findSpans(line, rules))
+			spans := r.findSpans(line, rules)
+			for _, s := range spans {
+				writeStars(line[s.start:s.end])
+			}
+			matches += len(spans)
 		}
 		at = end + 1
 		if found < at {
@@ -94,13 +98,6 @@ func (r *rules) findSpans(line []byte, rules uint64) (spans []span) {
 		}
 	}
 	return spans
-}
-
-func overwriteSpans(b []byte, spans []span) (matches int) {
-	for _, s := range spans {
-		writeStars(b[s.start:s.end])
-	}
-	return len(spans)
 }
 
 func writeStars(b []byte) {

@@ -95,7 +95,6 @@ func (t *source) seekWanted(from, id int) int {
 // ones.
 type found struct{ place, wanted int }
 
-// NewDecoder returns a decoder of one stream.
 func NewDecoder(v Visitor) *Decoder { return &Decoder{visitor: v} }
 
 // Lost says that bytes before the next line are missing.
@@ -106,7 +105,10 @@ func (d *Decoder) Lost() { d.trusted = false }
 // table begins.
 func (d *Decoder) Line(ctx context.Context, line []byte) error {
 	in := scanner{data: line, ctx: ctx}
-	key := in.firstKey()
+	in.expect('{')
+	in.inside = false
+	key := in.text() // it says what the line is
+	in.expect(':')
 	if in.err == nil && key != "start" && !d.trusted {
 		return errUntrusted
 	}

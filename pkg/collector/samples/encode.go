@@ -84,7 +84,6 @@ func (l *list) addArray(head func(out []byte) []byte, words ...string) (written 
 	return len(l.out) - before
 }
 
-// endLine ends the current line.
 func (l *list) endLine() {
 	if l.begin < len(l.out) {
 		l.out = append(l.out, "]}\n"...)
@@ -308,7 +307,6 @@ func (l *idList) add(id int32) {
 	l.next, l.more = id+1, true
 }
 
-// appendStrings appends strings as a JSON array.
 func appendStrings(out []byte, words ...string) []byte {
 	out = append(out, '[')
 	for i, w := range words {

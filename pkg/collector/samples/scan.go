@@ -76,15 +76,6 @@ func (s *scanner) more(closing byte) bool {
 	return false
 }
 
-// firstKey reads the line's first key, which says what the line is.
-func (s *scanner) firstKey() string {
-	s.expect('{')
-	s.inside = false
-	key := s.text()
-	s.expect(':')
-	return key
-}
-
 // key reads `,"name":`.
 func (s *scanner) key(name string) {
 	if !s.optionalKey(name) {
@@ -131,7 +122,6 @@ func (s *scanner) integer() int {
 	return n
 }
 
-// text reads a string.
 func (s *scanner) text() string { return string(s.string()) }
 
 // string reads a string like text, but returns a part of the scanned data instead of a copy if it has no escapes.
@@ -190,7 +180,6 @@ func (s *scanner) skipNumbers() {
 	s.at += n + 1
 }
 
-// skipValue reads past a value.
 func (s *scanner) skipValue() {
 	for ; s.at < len(s.data); s.at++ {
 		if c := s.data[s.at]; c == ',' || c == ']' {

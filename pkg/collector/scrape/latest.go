@@ -28,7 +28,6 @@ type latest struct {
 	answers map[int][]byte
 }
 
-// newLatest makes a latest of at most maxBytes.
 func newLatest(maxBytes int64) *latest {
 	// One goroutine and a small window: a line of an exposition resembles the line before it.
 	writer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
@@ -47,7 +46,6 @@ func (l *latest) setPorts(ports []int) {
 	maps.DeleteFunc(l.answers, func(port int, _ []byte) bool { return !slices.Contains(ports, port) })
 }
 
-// dropAnswer removes the answer of a port.
 func (l *latest) dropAnswer(port int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

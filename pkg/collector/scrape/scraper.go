@@ -85,11 +85,6 @@ type stream struct {
 	ports   []int
 }
 
-func (s stream) equal(o stream) bool {
-	return s.session == o.session && s.node == o.node && s.hour.Equal(o.hour) && slices.Equal(s.ports, o.ports)
-}
-
-// New makes a scraper.
 func New(o Options) *Scraper {
 	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
 	return &Scraper{opts: o, client: newClient(o), metrics: newMetrics(o.Registerer), latest: newLatest(o.MaxBytes / 2),
@@ -117,7 +112,6 @@ func (s *Scraper) Start() {
 // Latest serves the last read, in the text that Ray's endpoints sent.
 func (s *Scraper) Latest() http.Handler { return s.latest }
 
-// Close stops reading.
 func (s *Scraper) Close() { s.work.Close() }
 
 // ScrapeOnce reads all endpoints once. An error is logged, and affects only this read.
@@ -160,7 +154,10 @@ func (s *Scraper) scrapeOnce(ctx context.Context) error {
 			session)
 	}
 	for lines := s.encoder.Lines(); len(lines) > 0; {
-		part := partOf(lines)
+		part := lines
+		if len(lines) > partBytes { // up to the end of a line
+			part = lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
+		}
 		if err := s.opts.Append(ctx, session, node, s.stream.hour, part); err != nil {
 			return fmt.Errorf("keep metrics: %w", err)
 		}
@@ -176,14 +173,6 @@ func (s *Scraper) scrapeOnce(ctx context.Context) error {
 
 // partBytes is about how many bytes are appended at a time: what appends them copies them.
 const partBytes = 1 << 20
-
-// partOf returns the first lines, about partBytes of them.
-func partOf(lines []byte) []byte {
-	if len(lines) <= partBytes {
-		return lines
-	}
-	return lines[:partBytes+bytes.IndexByte(lines[partBytes-1:], '\n')]
-}
 
 // findPorts returns the running session, this node's ID, and the ports that serve the node's metrics. There are no
 // ports, and no error, if no Ray runs, if it serves no metrics, or if its metrics may not be read, or not yet: then the
@@ -218,7 +207,8 @@ var errClockSetBack = errors.New(
 
 // beginTable begins a new table of series, unless the present one belongs to the stream now.
 func (s *Scraper) beginTable(now stream) {
-	if s.stream.equal(now) {
+	if at := s.stream; at.session == now.session && at.node == now.node && at.hour.Equal(now.hour) &&
+		slices.Equal(at.ports, now.ports) {
 		return
 	}
 	s.stream = now
@@ -271,7 +261,10 @@ func (s *Scraper) readTarget(ctx context.Context, number, port int, at time.Time
 	} else {
 		done()
 	}
-	s.metrics.countRead(lines, bad, t.dropped, time.Since(began))
+	s.metrics.lines.Add(float64(lines))
+	s.metrics.bad.Add(float64(bad))
+	s.metrics.dropped.Add(float64(t.dropped))
+	s.metrics.seconds.Observe(time.Since(began).Seconds())
 	switch {
 	case t.dropped > 0 && t.defined >= t.maxDefined:
 		s.warn(fmt.Errorf("series of port %d are left out: names and labels of the node's series take more than %d "+
@@ -329,11 +322,4 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		seconds: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "read_seconds",
 			Help: "How long reading one endpoint took.", Buckets: prometheus.ExponentialBuckets(0.001, 4, 8)}),
 	}
-}
-
-func (m *metrics) countRead(lines, bad, dropped int, took time.Duration) {
-	m.lines.Add(float64(lines))
-	m.bad.Add(float64(bad))
-	m.dropped.Add(float64(dropped))
-	m.seconds.Observe(took.Seconds())
 }

@@ -127,17 +127,13 @@ func discoveredPorts(root *os.Root, session, host string) ([]int, error) {
 		for _, target := range group.Targets {
 			h, p, err := net.SplitHostPort(target)
 			port, portErr := strconv.Atoi(p)
-			if err == nil && portErr == nil && port > 0 && port <= 65535 && (h == host || isLoopback(h)) {
+			isHere := h == host || h == "localhost" || net.ParseIP(h).IsLoopback()
+			if err == nil && portErr == nil && port > 0 && port <= 65535 && isHere {
 				found = append(found, port)
 			}
 		}
 	}
 	return found, nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 const (

@@ -69,29 +69,21 @@ func (b *breaker) probeTime(due time.Time) time.Time {
 	return b.nextProbe
 }
 
-// result of an upload, for reportResult.
-type result uint8
-
-const (
-	succeeded result = iota
-	failed           // other uploads may fail too
-	neutral          // says nothing about the store
-)
-
-// reportResult reports the result r of an upload that requestPermit permitted with p. recovered is the number of errors
-// in a row before it, if it succeeded; opened says whether it opened the circuit. The next probe is put off by a probe
-// that failed, not by uploads that were under way when the circuit opened.
-func (b *breaker) reportResult(now time.Time, p permit, r result) (recovered int, opened bool) {
+// reportResult reports an upload that requestPermit permitted with p: that something was stored, or what its error is
+// blamed on. Without either it says nothing about the store. recovered is the number of errors in a row before it, if
+// it stored something; opened says whether it opened the circuit. The next probe is put off by a probe that failed, not
+// by uploads that were under way when the circuit opened.
+func (b *breaker) reportResult(now time.Time, p permit, stored bool, cause fault) (recovered int, opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p == probe {
 		b.probes--
 	}
-	switch r {
-	case succeeded:
+	switch {
+	case stored:
 		recovered, b.errors, b.open = b.errors, 0, false
 		b.backoff.Reset()
-	case failed:
+	case cause == storeFault: // other uploads may fail too
 		b.errors++
 		if b.errors >= breakerErrors && (!b.open || p == probe) {
 			if opened = !b.open; opened {

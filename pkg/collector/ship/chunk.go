@@ -29,17 +29,10 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 	put, err = s.nextChunk(ctx, j, flushing)
 	now := time.Now()
 	cause := noFault
-	outcome := neutral // for the breaker
-	switch {
-	case err != nil:
-		if cause = s.findFault(ctx, j.state, err); cause == storeFault {
-			outcome = failed
-		}
-	case put:
-		outcome = succeeded
+	if err != nil {
+		cause = s.findFault(ctx, j.state, err)
 	}
-	recovered, opened := s.breaker.reportResult(now, j.permit, outcome)
-	s.metrics.setBreakerOpen(s.breaker.isOpen())
+	recovered, opened := s.breaker.reportResult(now, j.permit, put, cause)
 	if err == nil {
 		j.state.notBefore = time.Time{}
 		if put {
@@ -54,7 +47,7 @@ func (s *Shipper) shipChunk(ctx context.Context, j job, flushing bool) (put bool
 	err = fmt.Errorf("ship %s: %w", j.source.Key(), err)
 	s.recordFailure(now, j, cause, err)
 	if cause != noFault {
-		s.metrics.countError(j.group.Name, err)
+		s.metrics.errors.WithLabelValues(j.group.Name, errorKind(err)).Inc()
 		s.errors.Warn(now, "could not ship; it is tried again", err)
 	}
 	if opened {
@@ -222,10 +215,7 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 		return nil, err
 	}
 	_, err = io.Copy(w, r)
-	if closeErr := w.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err = errors.Join(err, w.Close()); err != nil {
 		return nil, err
 	}
 	return bytes.NewReader(out.Bytes()), nil

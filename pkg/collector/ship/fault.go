@@ -108,7 +108,7 @@ func (s *Shipper) recordStored(now time.Time, j job) {
 	s.chunks.Add(1)
 	if st.limit.unproven && 2*st.upload.bytes >= st.limit.bytes {
 		st.limit.unproven = false
-		s.passedLimit.Store(&passedLimit{st.limit.bytes, now})
+		s.passedLimit.Store(&chunkLimit{bytes: st.limit.bytes, since: now})
 	}
 	if st.refused.Swap(false) {
 		s.opts.Log.WithField("object", j.source.Key()).Infof("the store has accepted it after %d errors",

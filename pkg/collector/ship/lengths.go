@@ -27,7 +27,7 @@ type note struct {
 }
 
 // lengthLog keeps the lengths of compressed chunks across restarts. It appends to a file, and rewrites it when most of
-// its lines are outdated.
+// its lines are outdated, it was deleted, or writing has failed.
 //
 // If a note cannot be written, shipping continues and the note is kept only in memory. If the process is then killed
 // before the stream's next note is written, the chunk's bytes are stored twice: see tail.streamEnd.
@@ -35,10 +35,11 @@ type lengthLog struct {
 	path string
 
 	mu                sync.Mutex
-	file              *os.File // nil: to be opened
-	endsTorn          bool     // the file may end within a line
+	file              *os.File // nil: writing failed, so it may lack notes or end within a line
+	failed            error    // why
+	retryAt           time.Time
 	fileLines         int
-	linesAfterRewrite int               // lines right after the last rewrite
+	linesAfterRewrite int               // of the file, right after the last rewrite
 	notes             map[string][]note // by stream: tries of its last chunk, and of the one before
 	pruned            time.Time         // when old notes were last looked for
 }
@@ -53,6 +54,8 @@ const (
 	leastRewrite = 4096
 	// pruneEvery is the time between two searches for old notes.
 	pruneEvery = time.Hour
+	// rewritePause is how long nothing is written after an error: then all notes are.
+	rewritePause = 10 * time.Second
 )
 
 // openLengthLog reads the file in dir. A torn last line, left by a crash, is skipped: its chunk was not put yet. The
@@ -71,8 +74,7 @@ func openLengthLog(dir string, now time.Time) (*lengthLog, error) {
 			l.keepNote(n)
 		}
 	}
-	l.fileLines, l.endsTorn = leastRewrite, true // what is so if rewriting fails
-	return l, l.rewriteFile()
+	return l, l.recordFailure(now, l.rewriteFile())
 }
 
 // addNote adds a note. When it has returned nil, the note survives a crash. The file is rewritten when it has got as
@@ -87,47 +89,32 @@ func (l *lengthLog) addNote(now time.Time, n note) error {
 	defer l.mu.Unlock()
 	l.keepNote(n)
 	l.pruneNotes(now)
-	if l.fileLines++; l.fileLines > l.linesAfterRewrite+max(leastRewrite, l.linesAfterRewrite) {
-		if err := l.rewriteFile(); err == nil {
-			return nil
+	switch {
+	case l.file == nil && now.Before(l.retryAt):
+		err = l.failed
+	case l.file == nil, !atomicfile.Names(l.path, l.file), l.fileLines > 2*l.linesAfterRewrite+leastRewrite:
+		err = l.recordFailure(now, l.rewriteFile())
+	default:
+		if _, err = l.file.Write(append(line, '\n')); err == nil {
+			err = l.file.Sync()
 		}
+		l.fileLines++
+		err = l.recordFailure(now, err)
 	}
-	if err := l.appendLine(append(line, '\n')); err != nil {
-		l.endsTorn = true
+	if err != nil {
 		return fmt.Errorf("record the length of a chunk of %s: %w", n.Stream, err)
 	}
 	return nil
 }
 
-// appendLine appends a line to the file and syncs it. A file that was deleted is written anew, with all notes.
-func (l *lengthLog) appendLine(line []byte) error {
-	if l.file != nil && !atomicfile.Names(l.path, l.file) {
-		return l.rewriteFile() // the file was deleted: all notes, with this one
+// recordFailure gives the file up after an error of writing it, which it returns.
+func (l *lengthLog) recordFailure(now time.Time, err error) error {
+	if err != nil && l.file != nil {
+		_ = l.file.Close()
+		l.file = nil
 	}
-	if err := l.openFile(); err != nil {
-		return err
-	}
-	if l.endsTorn {
-		line = append([]byte{'\n'}, line...) // an empty line is skipped
-	}
-	if _, err := l.file.Write(line); err != nil {
-		return err
-	}
-	l.endsTorn = false
-	return l.file.Sync()
-}
-
-// openFile opens the file to append to, unless it is open.
-func (l *lengthLog) openFile() error {
-	if l.file != nil {
-		return nil
-	}
-	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the lengths of chunks: %w", err)
-	}
-	l.file = file
-	return nil
+	l.failed, l.retryAt = err, now.Add(rewritePause)
+	return err
 }
 
 // keepNote keeps a note in memory. A chunk may be tried several times, with other lengths. The notes of all tries of
@@ -184,7 +171,7 @@ func (l *lengthLog) lengthOf(stream string, offset, size int64) (length int64, o
 	return length, ok
 }
 
-// rewriteFile replaces the file by one with a line for each note that is kept. If it fails, the file stays as it was.
+// rewriteFile replaces the file by one with a line for each note that is kept, and opens it to append to.
 func (l *lengthLog) rewriteFile() error {
 	lines := 0
 	err := atomicfile.WriteFunc(l.path, func(w *bufio.Writer) error {
@@ -201,12 +188,12 @@ func (l *lengthLog) rewriteFile() error {
 		return nil
 	})
 	if err != nil {
-		l.linesAfterRewrite = l.fileLines // so that addNote tries again only after many more lines
 		return fmt.Errorf("rewrite the lengths of chunks: %w", err)
 	}
 	if l.file != nil {
 		_ = l.file.Close()
 	}
-	l.file, l.endsTorn, l.fileLines, l.linesAfterRewrite = nil, false, lines, lines
-	return l.openFile()
+	l.fileLines, l.linesAfterRewrite = lines, lines
+	l.file, err = os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o600)
+	return err
 }

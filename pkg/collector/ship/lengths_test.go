@@ -94,7 +94,8 @@ func TestTornLine(t *testing.T) {
 	l := must.Get(openLengthLog(dir, now))(t)
 	must.OK(t, l.addNote(now, note{Stream: "a", Length: 5, Size: 1}))
 	must.Get(l.file.WriteString(`{"whole":"torn`))(t)
-	l.endsTorn = true // as the failed write would have said
+	_ = l.recordFailure(now, syscall.ENOSPC)
+	now = now.Add(rewritePause)
 	must.OK(t, l.addNote(now, note{Stream: "b", Length: 7, Size: 1}))
 	again := must.Get(openLengthLog(dir, now))(t)
 	a, _ := again.lengthOf("a", 0, 1)

@@ -13,12 +13,11 @@ type metrics struct {
 	errors                              *prometheus.CounterVec // by kind too
 	puts                                *prometheus.CounterVec
 	seconds                             prometheus.Histogram
-	open                                prometheus.Gauge
 	unnoted                             prometheus.Counter
 }
 
 // newMetrics registers the shipper's metrics. Counters of a group are there, as 0, before anything happens.
-func newMetrics(o Options) *metrics {
+func newMetrics(o Options, circuit *breaker) *metrics {
 	const prefix = "rayhistory_collector_ship_"
 	factory := promauto.With(o.Registerer)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
@@ -31,6 +30,13 @@ func newMetrics(o Options) *metrics {
 		}
 		return v
 	}
+	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "circuit_open",
+		Help: "1 while the store failed so often that uploads are only probed."}, func() float64 {
+		if circuit.isOpen() {
+			return 1
+		}
+		return 0
+	})
 	return &metrics{
 		chunks: counter("chunks_total", "Chunks stored."),
 		raw:    counter("bytes_total", "Bytes of events and logs stored, before compression."),
@@ -45,8 +51,6 @@ func newMetrics(o Options) *metrics {
 		seconds: factory.NewHistogram(prometheus.HistogramOpts{Name: prefix + "put_seconds",
 			Help:    "How long puts took.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 14)}),
-		open: factory.NewGauge(prometheus.GaugeOpts{Name: prefix + "circuit_open",
-			Help: "1 while the store failed so often that uploads are only probed."}),
 		unnoted: factory.NewCounter(prometheus.CounterOpts{Name: prefix + "unnoted_total",
 			Help: "Compressed chunks that could not be noted on disk, such as when it is full. They are stored all the " +
 				"same; after a crash bytes of the last may be stored twice."}),
@@ -62,18 +66,6 @@ func (m *metrics) countPut(group string, raw, sent int64, took time.Duration, er
 		m.raw.WithLabelValues(group).Add(float64(raw))
 		m.sent.WithLabelValues(group).Add(float64(sent))
 	}
-}
-
-func (m *metrics) setBreakerOpen(open bool) {
-	value := 0.0
-	if open {
-		value = 1
-	}
-	m.open.Set(value)
-}
-
-func (m *metrics) countError(group string, err error) {
-	m.errors.WithLabelValues(group, errorKind(err)).Inc()
 }
 
 // nowCollector measures at every scrape what is not stored yet, even while the shipper hangs, and counts the streams

@@ -106,9 +106,9 @@ type Shipper struct {
 	errors     logthrottle.Throttle
 	noteErrors logthrottle.Throttle
 
-	chunks       atomic.Int64 // stored
-	namedRefused atomic.Int64 // refused streams that the log named
-	passedLimit  atomic.Pointer[passedLimit]
+	chunks       atomic.Int64               // stored
+	namedRefused atomic.Int64               // refused streams that the log named
+	passedLimit  atomic.Pointer[chunkLimit] // at which chunks passed after larger ones had failed
 
 	mu     sync.Mutex
 	states map[string]*state // by stream
@@ -133,7 +133,6 @@ func New(o Options) (*Shipper, error) {
 			backoff: backoff.Backoff{Min: time.Second, Max: errorWait},
 			gap:     min(max(o.PushInterval/2, passGap), errorWait/2),
 		},
-		metrics:     newMetrics(o),
 		errors:      logthrottle.Throttle{Log: o.Log},
 		noteErrors:  logthrottle.Throttle{Log: o.Log},
 		states:      make(map[string]*state),
@@ -142,6 +141,7 @@ func New(o Options) (*Shipper, error) {
 		stop:        make(chan struct{}),
 		done:        make(chan struct{}),
 	}
+	s.metrics = newMetrics(o, &s.breaker)
 	if o.BytesPerSecond > 0 { // a whole chunk may go at once
 		s.rate = rate.NewLimiter(rate.Limit(o.BytesPerSecond), int(max(o.BytesPerSecond, o.MaxChunk)))
 	}
@@ -197,7 +197,6 @@ func (s *Shipper) Close(ctx context.Context) {
 	<-s.done
 }
 
-// isStopping reports whether the shipper was told to stop.
 func (s *Shipper) isStopping() bool {
 	select {
 	case <-s.stop:
@@ -292,7 +291,9 @@ func (s *Shipper) Flush(ctx context.Context) error {
 	w := &workers{shipper: s, flushing: true, ended: make(chan struct{}, 1)}
 	retry := backoff.Backoff{Min: 200 * time.Millisecond, Max: 2 * time.Second}
 	for {
-		working := w.anyRunning()
+		w.mu.Lock()
+		working := w.running > 0
+		w.mu.Unlock()
 		jobs := s.allJobs(time.Now())
 		if !working && len(jobs) == 0 {
 			return nil
@@ -322,7 +323,11 @@ func (w *workers) awaitShipped(ctx context.Context, retry *backoff.Backoff) {
 		case <-timer.C:
 			return
 		case <-w.ended:
-			if w.takeShipped() > 0 {
+			w.mu.Lock()
+			shipped := w.shipped // since this was asked last
+			w.shipped = 0
+			w.mu.Unlock()
+			if shipped > 0 {
 				retry.Reset()
 				return
 			}

@@ -199,7 +199,6 @@ func (l *listings) folderAt(prefix string, now time.Time) *folder {
 	return dir
 }
 
-// listStream lists a single stream.
 func (l *listings) listStream(ctx context.Context, g *Group, stream string) (*tail, error) {
 	tails, err := l.listFolder(ctx, g, stream)
 	if t, stored := tails[maphash.String(l.seed, stream)]; stored {

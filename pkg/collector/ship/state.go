@@ -73,12 +73,6 @@ func (l *chunkLimit) halve(now time.Time, u upload, slow bool) {
 	*l = chunkLimit{bytes: max(bytes, LeastChunk), since: now, unproven: true}
 }
 
-// passedLimit is a size at which chunks passed after larger ones had failed.
-type passedLimit struct {
-	bytes int64
-	since time.Time
-}
-
 // chunkBytes returns the maximum size of a stream's next chunk in bytes, and keeps the stream's limit l up to date: a
 // limit that is older than limitAge is doubled, until it reaches Options.MaxChunk and there is none.
 func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
@@ -95,7 +89,7 @@ func (s *Shipper) chunkBytes(now time.Time, l *chunkLimit) int64 {
 	// share the way to the store.
 	if p := s.passedLimit.Load(); p != nil && l.since.IsZero() && now.Sub(p.since) < limitAge &&
 		p.bytes < s.opts.MaxChunk {
-		l.bytes, l.since = p.bytes, p.since
+		*l = *p
 		return l.bytes
 	}
 	return s.opts.MaxChunk

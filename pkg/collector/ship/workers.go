@@ -95,22 +95,6 @@ func (w *workers) runWorker(ctx context.Context) {
 	}
 }
 
-// anyRunning says whether any worker runs.
-func (w *workers) anyRunning() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.running > 0
-}
-
-// takeShipped returns how many chunks the workers that have ended shipped since the last call.
-func (w *workers) takeShipped() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	shipped := w.shipped
-	w.shipped = 0
-	return shipped
-}
-
 // takeJob removes the next job that may start from the waiting ones, for the caller to ship and give back (releaseJob);
 // false if there is none, or the shipper is being closed. The job has the breaker's permit.
 func (w *workers) takeJob(ctx context.Context) (next job, ok bool) {
@@ -133,9 +117,13 @@ func (w *workers) takeJob(ctx context.Context) (next job, ok bool) {
 			copy(w.jobs[1:], w.jobs[:i])
 			w.jobs = w.jobs[1:]
 		}
-		if !s.occupy(j.state) {
-			s.breaker.reportResult(time.Now(), j.permit, neutral)
-			continue // a worker took the stream while the jobs were collected
+		s.mu.Lock()
+		busy := j.state.busy
+		j.state.busy = true // until releaseJob
+		s.mu.Unlock()
+		if busy { // a worker took the stream while the jobs were collected
+			s.breaker.reportResult(time.Now(), j.permit, false, noFault)
+			continue
 		}
 		if j.suspect {
 			w.suspects++
@@ -205,15 +193,4 @@ func (w *workers) releaseJob(j job, err error) {
 	w.shipper.mu.Lock()
 	j.state.busy = false
 	w.shipper.mu.Unlock()
-}
-
-// occupy gives the caller a state until releaseJob; false if another worker has it.
-func (s *Shipper) occupy(st *state) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if st.busy {
-		return false
-	}
-	st.busy = true
-	return true
 }

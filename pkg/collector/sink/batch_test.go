@@ -108,7 +108,7 @@ func TestRefused(t *testing.T) {
 		err.Error() != "3 batches of events were refused and not accepted later: full; no folder" {
 		t.Errorf("%v", err)
 	}
-	says.Equal(t, r.Unplaced(now.Add(time.Minute)), "no folder", "lasting")
+	says.Equal(t, r.Lasting(now.Add(time.Minute), true), "no folder", "lasting")
 	r.forgetAccepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
 	if err := r.Err(); err == nil ||
 		err.Error() != "2 batches of events were refused and not accepted later: no folder" {

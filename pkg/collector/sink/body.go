@@ -66,7 +66,10 @@ func (m *bodies) readBody(w http.ResponseWriter, r *http.Request) (*body, *refus
 	if b == nil {
 		return nil, busyRefusal()
 	}
-	p := newPace(w, r.Body)
+	now := time.Now()
+	p := &pace{body: r.Body, control: http.NewResponseController(w),
+		due: now.Add(slowGrace), last: now.Add(readTimeout)}
+	p.setDeadline()
 	var err error
 	if compressed {
 		err = m.readGzip(b, p)
@@ -74,7 +77,7 @@ func (m *bodies) readBody(w http.ResponseWriter, r *http.Request) (*body, *refus
 		err = m.fillBody(b, p, size)
 	}
 	if err == nil {
-		p.removeDeadline()
+		_ = p.control.SetReadDeadline(time.Time{}) // the connection is used again, for other requests
 		return b, nil
 	}
 	m.releaseBody(b)
@@ -208,7 +211,6 @@ func (m *bodies) readGzip(b *body, r io.Reader) error {
 	return nil
 }
 
-// releaseBody releases the body's memory.
 func (m *bodies) releaseBody(b *body) {
 	m.spares.putBuffer(b.bytes)
 	m.memory.Release(b.taken)
@@ -296,13 +298,6 @@ type pace struct {
 	last    time.Time // when all bytes must have arrived
 }
 
-func newPace(w http.ResponseWriter, body io.Reader) *pace {
-	now := time.Now()
-	p := &pace{body: body, control: http.NewResponseController(w), due: now.Add(slowGrace), last: now.Add(readTimeout)}
-	p.setDeadline()
-	return p
-}
-
 // Read implements io.Reader, and moves the deadline of the connection. The error is errSlow if the client has sent too
 // few bytes for the time that it took.
 func (p *pace) Read(b []byte) (int, error) {
@@ -328,6 +323,3 @@ func (p *pace) Read(b []byte) (int, error) {
 
 // setDeadline ends a read at the time due. If a writer has no deadlines, the server's own applies.
 func (p *pace) setDeadline() { _ = p.control.SetReadDeadline(p.due) }
-
-// removeDeadline removes the limit, because the connection is reused for other requests.
-func (p *pace) removeDeadline() { _ = p.control.SetReadDeadline(time.Time{}) }

@@ -64,26 +64,15 @@ func (r *Refused) forgetAccepted(sessions map[string]int32) {
 // lasting is how long a session's batches must be refused, and still be refused, before that counts as lasting.
 const lasting = time.Minute
 
-// Lasting is why batches are refused for a while now; "" if they are not.
-func (r *Refused) Lasting(now time.Time) (why string) {
-	return r.longestRefusal(now, func(string) bool { return true })
-}
-
-// Unplaced is Lasting for batches that are refused for want of their session: those without one are refused for another
-// reason.
-func (r *Refused) Unplaced(now time.Time) (why string) {
-	return r.longestRefusal(now, func(session string) bool { return session != "" })
-}
-
-// longestRefusal returns why batches of a session are refused that have been refused for the time lasting, up to now;
-// of several sessions the one that has been refused longest. It is "" if there is none. counts says which sessions
-// count.
-func (r *Refused) longestRefusal(now time.Time, counts func(session string) bool) (why string) {
+// Lasting is why batches are refused that have been refused for the time lasting, up to now; of several sessions it is
+// about the one that has been refused longest. It is "" if there are none. With unplaced only those count that are
+// refused for want of their session: batches without one are refused for another reason.
+func (r *Refused) Lasting(now time.Time, unplaced bool) (why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var first time.Time
 	for session, refusal := range r.sessions {
-		if now.Sub(refusal.since) < lasting || now.Sub(refusal.last) > lasting || !counts(session) {
+		if now.Sub(refusal.since) < lasting || now.Sub(refusal.last) > lasting || (unplaced && session == "") {
 			continue
 		}
 		if first.IsZero() || refusal.since.Before(first) {

@@ -33,9 +33,6 @@ type listing struct {
 // answer of another shape than expected is an error, but the caller stores it like any other. It moves the file's
 // position.
 func readListing(e endpoint, file *os.File) (l listing, err error) {
-	if e.url != summaryURL && e.url != jobsURL && e.url != zoneURL {
-		return listing{}, nil
-	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return listing{}, err
 	}
@@ -44,7 +41,7 @@ func readListing(e endpoint, file *os.File) (l listing, err error) {
 		l.jobs, err = readJobs(file)
 	case zoneURL:
 		l.offset = readZone(file)
-	default:
+	case summaryURL:
 		l.nodes, err = readSummary(file)
 	}
 	return l, err
@@ -64,16 +61,6 @@ func readZone(r io.Reader) (offset string) {
 		return ""
 	}
 	return zone.Offset
-}
-
-// takeDetails requests the details of the nodes and jobs that an answer lists.
-func (t *Taker) takeDetails(ctx context.Context, s *sessionState, l listing, final bool) {
-	if l.nodes != nil {
-		t.takeNodes(ctx, s, l.nodes, final)
-	}
-	for id, ended := range l.jobs {
-		t.takeDetail(ctx, s, endpoint{url: "/api/data/datasets/" + id, ended: ended, volatile: datasetFigures}, final)
-	}
 }
 
 // takeNodes requests the details of single nodes: nodesPerRound of them in each round, one after the other, and all in

@@ -100,18 +100,14 @@ var (
 	// ray.rpc.CoreWorkerStats).
 	figures = volatileKeys(
 		"now", "cpu", "mem", "hostMem", "cgroupMem", "shm", "loadAvg", "disk", "diskIo", "diskIoSpeed", "network",
-		"networkSpeed",
-		"cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats", "process_stats",
-		"utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC", "tensorcoreUtilization",
-		"hbmUtilization", "dutyCycle",
-		"utilization_gpu", "memory_used", "processes_pids", "power_mw", "temperature_c",
-		"numWorkers", "storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory", "idleDurationMs",
-		"nodeActivity", "stateSnapshot",
-		"coreWorkersStats", "coreWorkerStats", "usedResources", "objectRefs", "numPendingTasks", "numObjectRefsInScope",
-		"numLocalObjects",
-		"usedObjectStoreMemory", "numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks",
-		"numInPlasma",
-		"taskQueueLength", "objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
+		"networkSpeed", "cpuPercent", "cpuTimes", "memoryInfo", "memoryFullInfo", "numFds", "cmdline", "processStats",
+		"process_stats", "utilizationGpu", "memoryUsed", "processesPids", "powerMw", "temperatureC",
+		"tensorcoreUtilization", "hbmUtilization", "dutyCycle", "utilization_gpu", "memory_used", "processes_pids",
+		"power_mw", "temperature_c", "numWorkers", "storeStats", "objectStoreUsedMemory", "objectStoreAvailableMemory",
+		"idleDurationMs", "nodeActivity", "stateSnapshot", "coreWorkersStats", "coreWorkerStats", "usedResources",
+		"objectRefs", "numPendingTasks", "numObjectRefsInScope", "numLocalObjects", "usedObjectStoreMemory",
+		"numExecutedTasks", "numOwnedObjects", "numOwnedActors", "numRunningTasks", "numInPlasma", "taskQueueLength",
+		"objectsTotal", "numInFlightArgPinningRequests", "numOfFailedArgPinningRequests",
 	)
 	// summaryFigures include the workers of a node: they are in the answer about that node.
 	summaryFigures = figures.addKeys("workers", "nodeLogicalResources")

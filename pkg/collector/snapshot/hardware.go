@@ -95,7 +95,6 @@ func (f nodeFigures) toSample(id rayid.Node) layout.Sample {
 	return s
 }
 
-// encodeLines encodes samples as JSON Lines.
 func encodeLines(samples []layout.Sample) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -76,13 +76,11 @@ func openState(dir, session string) (*sessionState, error) {
 
 func (s *sessionState) statePath() string { return filepath.Join(s.dir, "state.json") }
 
-// keptPath returns the path of the kept answer of a URL.
 func (s *sessionState) keptPath(url string) string {
 	sum := sha256.Sum256([]byte(url))
 	return filepath.Join(s.dir, hex.EncodeToString(sum[:8])+".body")
 }
 
-// dropKept removes the kept answer of a URL.
 func (s *sessionState) dropKept(url string) {
 	if u := s.URLs[url]; u != nil && u.Kept != 0 {
 		u.Kept, u.KeptBytes, s.dirty = 0, 0, true

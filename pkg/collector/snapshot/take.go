@@ -62,7 +62,11 @@ func (t *Taker) takeAnswer(ctx context.Context, s *sessionState, e endpoint, fin
 	}
 	// After a failure the details are left to a later round; the final round is the last.
 	if err == nil || (final && !isRefusal(err)) {
-		t.takeDetails(ctx, s, listed, final)
+		t.takeNodes(ctx, s, listed.nodes, final)
+		for id, ended := range listed.jobs {
+			datasets := endpoint{url: "/api/data/datasets/" + id, ended: ended, volatile: datasetFigures}
+			t.takeDetail(ctx, s, datasets, final)
+		}
 	}
 	if err = errors.Join(listErr, err); err != nil {
 		t.reportFailure(ctx, e.url, err)

@@ -99,7 +99,6 @@ type Taker struct {
 	work background.Worker
 }
 
-// New makes a taker.
 func New(o Options) *Taker {
 	o.Interval = cmp.Or(o.Interval, DefaultInterval)
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
@@ -336,7 +335,6 @@ type metrics struct {
 	refused               *prometheus.CounterVec
 }
 
-// newMetrics registers the taker's metrics.
 func newMetrics(r prometheus.Registerer) *metrics {
 	const prefix = "rayhistory_collector_snapshot_"
 	factory := promauto.With(r)

@@ -43,10 +43,10 @@ func (s *Spool) Append(ctx context.Context, batch []Lines) error {
 	return s.append(ctx, batch, allRoom)
 }
 
-// AppendMinor is Append for lines that give way to events: it returns ErrGiveWay where they would leave the spool, or
-// what its disk has room for, more than half full.
-func (s *Spool) AppendMinor(ctx context.Context, batch []Lines) error {
-	err := s.append(ctx, batch, halfRoom)
+// AppendMinor is Append for lines of one stream that give way to events: it returns ErrGiveWay where they would leave
+// the spool, or what its disk has room for, more than half full.
+func (s *Spool) AppendMinor(ctx context.Context, stream string, lines []byte) error {
+	err := s.append(ctx, []Lines{{Stream: stream, Data: lines}}, halfRoom)
 	if errors.Is(err, ErrFull) {
 		return ErrGiveWay
 	}
@@ -153,14 +153,6 @@ func (s *Spool) writeBatch(ctx context.Context, blocks []newBlock, divisor int64
 		s.commit.spans = append(s.commit.spans, newSpan{b.stream, sp})
 	}
 	return s.commit, nil
-}
-
-// ifDiskFull wraps the errors of a full disk in ErrFull, and returns others as they are.
-func ifDiskFull(err error) error {
-	if diskFull(err) {
-		return fmt.Errorf("%w: %w", ErrFull, err)
-	}
-	return err
 }
 
 // recordSize returns the bytes of a record with these blocks, and those of its table of blocks among them.

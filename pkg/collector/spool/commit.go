@@ -25,7 +25,6 @@ type newSpan struct {
 	span   span
 }
 
-// addSegment notes that the commit has to sync a segment.
 func (c *commit) addSegment(seg *segment) {
 	if !slices.Contains(c.segments, seg) {
 		c.segments = append(c.segments, seg)

@@ -118,7 +118,7 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 	}
 	defer func() { err = errors.Join(err, w.file.Close()) }()
 	for covered := sp.start; covered < sp.end(); {
-		b, at, err := w.nextBlock()
+		b, err := w.nextBlock()
 		if err != nil {
 			return nil, noEOF(err)
 		}
@@ -127,7 +127,7 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 		}
 		covered = b.start + b.n
 		data := make([]byte, b.n)
-		if _, err := w.file.ReadAt(data, at); err != nil && !errors.Is(err, io.EOF) {
+		if _, err := w.file.ReadAt(data, b.dataAt); err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
 		to = append(to, newBlock{key: st.key, parts: [][]byte{data}, n: b.n, checksum: b.checksum, stream: st,

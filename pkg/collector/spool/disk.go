@@ -2,6 +2,7 @@ package spool
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -79,7 +80,10 @@ func (osDisk) free(dir string) int64 {
 	return int64(min(fs.Bavail, restartGap/uint64(fs.Bsize)) * uint64(fs.Bsize))
 }
 
-// diskFull says whether an error goes away when something is deleted.
-func diskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+// ifDiskFull wraps errors that go away when something is deleted in ErrFull, and returns others as they are.
+func ifDiskFull(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return err
 }

@@ -132,26 +132,10 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 	return nil
 }
 
-// cutTail copies the bytes of a segment from end to size into a file in quarantine, and then cuts them off. f is the
-// segment open to read. After an error the segment is as long as before; the next start tries again.
+// cutTail copies the bytes of a segment from end to size into a file in quarantine, at most quarantineBytes, and then
+// cuts them off. Most likely they are a batch that was never answered, but they may be a record with a damaged header.
+// f is the segment open to read. After an error the segment is as long as before; the next start tries again.
 func (s *Spool) cutTail(f file, path string, end, size int64) error {
-	if err := s.setTailAside(f, path, end, size); err != nil {
-		return err
-	}
-	segment, err := s.disk.open(path, os.O_RDWR)
-	if err != nil {
-		return err
-	}
-	if err = segment.Truncate(end); err == nil {
-		s.logError("sync segment", segment.Sync()) // it is cut, though after a power loss it may be as long as before
-	}
-	s.logError("close segment", segment.Close())
-	return err
-}
-
-// setTailAside copies the bytes of a segment from end to size into a file in quarantine, at most quarantineBytes. Most
-// likely they are a batch that was never answered, but they may be a record with a damaged header.
-func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 	tail := make([]byte, min(size-end, quarantineBytes))
 	if _, err := f.ReadAt(tail, end); err != nil && !errors.Is(err, io.EOF) {
 		return err
@@ -165,10 +149,21 @@ func (s *Spool) setTailAside(f file, path string, end, size int64) error {
 		return err
 	}
 	_, err = t.WriteAt(tail, 0)
-	if err = errors.Join(err, t.Close()); err != nil {
+	if err = errors.Join(err, t.Close()); err == nil {
+		err = s.quarantine(aside)
+	}
+	if err != nil {
 		return err
 	}
-	return s.quarantine(aside)
+	segment, err := s.disk.open(path, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	if err = segment.Truncate(end); err == nil {
+		s.logError("sync segment", segment.Sync()) // it is cut, though after a power loss it may be as long as before
+	}
+	s.logError("close segment", segment.Close())
+	return err
 }
 
 // restoreSpan adds a span that was found on disk; orderSpans puts all of them in order.
@@ -271,8 +266,8 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 	arrived := min(max(rec.arrived, 1), l.spool.opened.UnixNano())
 	// The record's table of blocks is in the window's memory. It stays valid in the loop, which reads the blocks' data
 	// from the file and not through the window.
-	for b, at := range rec.blocks() {
-		sum, err := checksumAt(l.window.file, at, b.n, l.buf)
+	for b := range rec.blocks() {
+		sum, err := checksumAt(l.window.file, b.dataAt, b.n, l.buf)
 		if err != nil {
 			return false, err
 		}
@@ -281,10 +276,12 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 			continue
 		}
 		key := string(b.key)
-		if err := l.checkStream(key); err != nil {
-			l.spool.metrics.foreign.Inc()
-			l.foreign = err
-			continue
+		if check := l.spool.opts.Check; check != nil && l.spool.streams[key] == nil { // it is not known to be good yet
+			if err := check(key); err != nil {
+				l.spool.metrics.foreign.Inc()
+				l.foreign = err
+				continue
+			}
 		}
 		st := l.spool.findOrMakeStream(key)
 		if st == nil {
@@ -294,12 +291,4 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 			span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: arrived}})
 	}
 	return intact, nil
-}
-
-// checkStream calls Options.Check, unless the stream is known to be good.
-func (l *loader) checkStream(key string) error {
-	if l.spool.opts.Check == nil || l.spool.streams[key] != nil {
-		return nil
-	}
-	return l.spool.opts.Check(key)
 }

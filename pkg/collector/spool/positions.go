@@ -210,7 +210,6 @@ func (k *positions) freeSlot(streamID uint64) {
 	}
 }
 
-// closeFile closes the file, if it is open.
 func (k *positions) closeFile() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

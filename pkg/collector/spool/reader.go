@@ -19,9 +19,8 @@ type reader struct {
 
 	walk *walk
 	span int64 // local offset of the span that the walk is in
-	// The block being read, the position of its data in the file, how many bytes were read, and their checksum.
+	// The block being read, how many of its bytes were read, and their checksum.
 	block      block
-	dataAt     int64
 	doneBytes  int64
 	runningSum uint32
 }
@@ -44,7 +43,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 	}
 	p = p[:min(int64(len(p)), r.block.n-r.doneBytes, r.end-r.at)]
-	if n, err := r.walk.file.ReadAt(p, r.dataAt+r.doneBytes); n < len(p) {
+	if n, err := r.walk.file.ReadAt(p, r.block.dataAt+r.doneBytes); n < len(p) {
 		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, noEOF(err))
 	}
 	r.runningSum = crc32.Update(r.runningSum, castagnoli, p)
@@ -71,7 +70,7 @@ func (r *reader) seekBlock(offset int64) error {
 	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passedEnd <= offset &&
 		(r.span == sp.start || r.walk.lastRecord <= sp.at)
 	if !ahead {
-		if err := r.close(); err != nil {
+		if err := r.Close(); err != nil {
 			return err
 		}
 		if r.walk, err = r.stream.spool.openWalk(sp.segment, r.stream, sp.at); errors.Is(err, fs.ErrNotExist) {
@@ -86,25 +85,25 @@ func (r *reader) seekBlock(offset int64) error {
 	}
 	r.span = sp.start
 	for {
-		b, at, err := r.walk.nextBlock()
+		b, err := r.walk.nextBlock()
 		if err != nil {
 			return noEOF(err)
 		}
 		if b.start <= offset && offset < b.start+b.n {
 			// The bytes before the offset are read only for the checksum.
 			before := offset - b.start
-			sum, err := checksumAt(r.walk.file, at, before, make([]byte, min(before, windowBytes)))
+			sum, err := checksumAt(r.walk.file, b.dataAt, before, make([]byte, min(before, windowBytes)))
 			if err != nil {
 				return noEOF(err)
 			}
-			r.block, r.dataAt, r.doneBytes, r.runningSum = b, at, before, sum
+			r.block, r.doneBytes, r.runningSum = b, before, sum
 			return nil
 		}
 	}
 }
 
-// close closes the segment that is being read, if there is one.
-func (r *reader) close() error {
+// Close closes the segment that is being read, if there is one.
+func (r *reader) Close() error {
 	if r.walk == nil {
 		return nil
 	}
@@ -112,8 +111,6 @@ func (r *reader) close() error {
 	r.walk = nil
 	return err
 }
-
-func (r *reader) Close() error { return r.close() }
 
 // dropDamaged removes n unreadable bytes from a stream.
 func (s *Spool) dropDamaged(st *Stream, seg *segment, start, n int64) {
@@ -163,12 +160,7 @@ type walk struct {
 	nextRecord int64 // of the next record
 	lastRecord int64 // of the last one
 	passedEnd  int64 // end of the last block returned
-	found      []located
-}
-
-type located struct {
-	block  block
-	dataAt int64
+	found      []block
 }
 
 // openWalk opens a segment to read the blocks of a stream, from the record at the file offset at. If somebody deleted
@@ -187,34 +179,32 @@ func (s *Spool) openWalk(seg *segment, st *Stream, at int64) (*walk, error) {
 	return &walk{segment: seg, stream: st, file: f, window: newWindow(f, size), nextRecord: at}, nil
 }
 
-// nextBlock returns the stream's next block and the file offset of its data. The error is io.EOF after the last block.
-func (w *walk) nextBlock() (next block, dataAt int64, err error) {
+// nextBlock returns the stream's next block. The error is io.EOF after the last one.
+func (w *walk) nextBlock() (next block, err error) {
 	for len(w.found) == 0 {
 		if behind, ok := w.segment.skip[w.nextRecord]; ok { // a part without readable records
 			w.nextRecord = behind
 		}
 		if w.nextRecord >= w.window.size {
-			return block{}, 0, io.EOF
+			return block{}, io.EOF
 		}
 		rec, err := w.window.readRecord(w.nextRecord)
 		if err != nil {
-			return block{}, 0, err
+			return block{}, err
 		}
-		for b, at := range rec.blocks() {
+		for b := range rec.blocks() {
 			if b.streamID == w.stream.id && string(b.key) == w.stream.key {
 				b.key = nil // its memory belongs to the window
-				w.found = append(w.found, located{b, at})
+				w.found = append(w.found, b)
 			}
 		}
 		w.lastRecord, w.nextRecord = rec.at, rec.end
 	}
-	l := w.found[0]
-	w.found = w.found[1:]
-	w.passedEnd = l.block.start + l.block.n
-	return l.block, l.dataAt, nil
+	next, w.found = w.found[0], w.found[1:]
+	w.passedEnd = next.start + next.n
+	return next, nil
 }
 
-// noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.
 // noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {

@@ -39,6 +39,7 @@ type block struct {
 	start    int64 // local offset
 	n        int64
 	checksum uint32
+	dataAt   int64 // file offset of its bytes; not in the table
 }
 
 // appendBlock adds a block to a table. The key is a separate parameter because the writer has it as a string.
@@ -69,13 +70,13 @@ type record struct {
 	table           []byte // valid until the window moves
 }
 
-// blocks iterates over the record's blocks, each with the file offset of its data.
-func (r record) blocks() iter.Seq2[block, int64] {
-	return func(yield func(block, int64) bool) {
+// blocks iterates over the record's blocks.
+func (r record) blocks() iter.Seq[block] {
+	return func(yield func(block) bool) {
 		at := r.dataAt
 		for t := r.table; len(t) > 0; {
 			e, rest := cutBlock(t)
-			if !yield(e, at) {
+			if e.dataAt = at; !yield(e) {
 				return
 			}
 			t, at = rest, at+e.n

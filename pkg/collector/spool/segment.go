@@ -43,7 +43,6 @@ func parseSegmentName(name string) (sequence uint64, ok bool) {
 // segmentHead is the bytes before the first record.
 const segmentHead = int64(len(segmentMagic))
 
-// addStream records that the stream has blocks in the segment.
 func (g *segment) addStream(st *Stream) {
 	if _, ok := g.streams[st]; !ok {
 		g.streams[st] = struct{}{}
@@ -90,7 +89,6 @@ func (s *Spool) sealActive() {
 	}
 }
 
-// closeFile closes the file, if it is open.
 func (g *segment) closeFile() error {
 	if g.file == nil {
 		return nil
@@ -143,7 +141,11 @@ func (s *Spool) deleteDead() {
 	if err == nil {
 		kept = nil
 		for _, seg := range dead {
-			if failed := s.discard(seg); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
+			remove := s.disk.remove
+			if seg.damaged {
+				remove = s.quarantine
+			}
+			if failed := remove(seg.path); failed != nil && !errors.Is(failed, fs.ErrNotExist) {
 				err = failed
 				kept = append(kept, seg)
 			}
@@ -166,13 +168,6 @@ func (s *Spool) deleteDead() {
 			}
 		}
 	}
-}
-
-func (s *Spool) discard(seg *segment) error {
-	if !seg.damaged {
-		return s.disk.remove(seg.path)
-	}
-	return s.quarantine(seg.path)
 }
 
 // quarantine moves a file into the folder of damaged files. It then deletes the files with the first names there, which

@@ -155,7 +155,6 @@ func (st *Stream) nextPosition() position {
 	return p
 }
 
-// Key returns the stream's key.
 func (st *Stream) Key() string { return st.key }
 
 // Pending returns what to ship next: n bytes from an offset in the store, and the arrival time of the first; n is 0 if

@@ -50,7 +50,6 @@ type Reader struct {
 	tokens int
 }
 
-// NewReader reads JSON from r.
 func NewReader(r io.Reader) *Reader {
 	in := jsonstream.New(boundedReader(r), MaxRow)
 	in.UseNumber()
@@ -84,7 +83,6 @@ func (r *Reader) Token() (json.Token, error) {
 	return token, nil
 }
 
-// More says whether the list or object that was entered has a next element.
 func (r *Reader) More() bool { return r.in.More() }
 
 // Each calls do for the rows of the list that in comes to by a path of keys: max at most, of MaxRow bytes at most. what
