@@ -52,7 +52,7 @@ func waiting(tailer *Tailer) (names []string) {
 func stored(t *testing.T, tailer *Tailer) {
 	t.Helper()
 	for _, source := range tailer.Sources() {
-		if source.(interface{ Unresumed() bool }).Unresumed() {
+		if source.Unresumed() {
 			must.OK(t, source.Resume(0))
 		}
 		if offset, n, _ := source.Pending(1 << 20); n > 0 {

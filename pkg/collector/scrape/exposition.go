@@ -13,27 +13,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
-// handler receives the content of an exposition.
-type handler interface {
-	// metric gets a metric's type and help; either may be "". Only the first call for a name counts.
-	metric(m samples.Metric)
-	// sample gets a value of a series; spelling is the series' name and braces, as they were written.
-	sample(spelling []byte, value float64) error
-}
-
 // maxLine bounds one line. Ray's longest have about 500 bytes.
 const maxLine = 64 << 10
 
-// readExposition reads Prometheus's text format, and hands metrics and samples on to h. lines counts the samples'
+// readExposition reads Prometheus's text format, and adds metrics and samples to t. lines counts the samples'
 // lines, and bad the lines that are invalid or too long, which are skipped. It ignores the additions of OpenMetrics:
-// timestamps, exemplars and units. The error is that of r or h. Source:
+// timestamps, exemplars and units. The error is that of r. Source:
 // prometheus.io/docs/instrumenting/exposition_formats.
-func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
+func readExposition(r io.Reader, t *table) (lines, bad int, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
 	var m samples.Metric // what the comments before this line describe
 	flush := func() {
 		if m.Name != "" {
-			h.metric(m)
+			t.metric(m)
 		}
 		m = samples.Metric{}
 	}
@@ -69,10 +61,8 @@ func readExposition(r io.Reader, h handler) (lines, bad int, err error) {
 		default: // such as "ray_tasks{State=\"RUNNING\"} 17"
 			flush()
 			lines++
-			if lineErr := sampleLine(line, h); errors.Is(lineErr, errLine) {
+			if sampleLine(line, t) != nil {
 				bad++
-			} else if lineErr != nil {
-				return lines, bad, lineErr
 			}
 		}
 		if err != nil {
@@ -93,9 +83,9 @@ func parseComment(line []byte) (name, what, text string) {
 // errLine says that a line is invalid.
 var errLine = errors.New("not a line of Prometheus's text format")
 
-// sampleLine reads a line such as `name{label="value",…} value …`, and hands its sample on to h: the spelling is the
-// name with its labels, as it is written. The error is errLine if it is no such line, else that of h.
-func sampleLine(line []byte, h handler) error {
+// sampleLine reads a line such as `name{label="value",…} value …`, and adds its sample to t: the spelling is the name
+// with its labels, as it is written. The error is errLine if it is no such line.
+func sampleLine(line []byte, t *table) error {
 	spelling := line[:nameEnd(line)]
 	if len(spelling) == 0 {
 		return errLine
@@ -117,7 +107,7 @@ func sampleLine(line []byte, h handler) error {
 	if err != nil && !errors.Is(err, strconv.ErrRange) { // out of range it is an infinity or 0, as for Prometheus
 		return errLine
 	}
-	return h.sample(spelling, value)
+	return t.sample(spelling, value)
 }
 
 // nameEnd returns where the metric's name ends with which a line begins; 0 if it begins with none.

@@ -72,9 +72,7 @@ func (s *Shipper) nextChunk(ctx context.Context, j job, flushing bool) (put bool
 		}
 	}
 	j.state.prepared = true
-	if source, ok := j.source.(restartingSource); ok && source.Unresumed() {
-		j.state.endKnown = false // the source wants to be told again where it continues
-	}
+	j.state.endKnown = j.state.endKnown && !j.source.Unresumed()
 	taken := ""
 	for range 2 {
 		if !j.state.endKnown {

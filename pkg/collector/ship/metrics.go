@@ -16,10 +16,11 @@ type metrics struct {
 	unnoted                             prometheus.Counter
 }
 
-// newMetrics registers the shipper's metrics. Counters of a group are there, as 0, before anything happens.
-func newMetrics(o Options, circuit *breaker) *metrics {
+// newMetrics registers the shipper's metrics. Counters of a group are there, as 0, before anything happens. Gauges are
+// measured at each scrape, even while the shipper hangs.
+func newMetrics(s *Shipper) *metrics {
 	const prefix = "rayhistory_collector_ship_"
-	factory := promauto.With(o.Registerer)
+	factory, o := promauto.With(s.opts.Registerer), s.opts
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		v := factory.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help},
 			append([]string{"group"}, labels...))
@@ -30,13 +31,33 @@ func newMetrics(o Options, circuit *breaker) *metrics {
 		}
 		return v
 	}
-	factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + "circuit_open",
-		Help: "1 while the store failed so often that uploads are only probed."}, func() float64 {
-		if circuit.isOpen() {
+	gauge := func(name, help string, labels prometheus.Labels, read func() float64) {
+		factory.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: help, ConstLabels: labels}, read)
+	}
+	gauge("circuit_open", "1 while the store failed so often that uploads are only probed.", nil, func() float64 {
+		if s.breaker.isOpen() {
 			return 1
 		}
 		return 0
 	})
+	for _, g := range o.Groups {
+		group := prometheus.Labels{"group": g.Name}
+		gauge("refused", "Files and event streams that the store keeps refusing though it may take others: the log names "+
+			"them.", group, func() float64 { return float64(s.countRefused(g.Name)) })
+		if g.Waiting == nil {
+			continue
+		}
+		gauge("pending_bytes", "Bytes that are not stored yet.", group, func() float64 {
+			bytes, _ := g.Waiting()
+			return float64(bytes)
+		})
+		gauge("behind_seconds", "Age of the oldest byte that is not stored yet.", group, func() float64 {
+			if _, oldest := g.Waiting(); !oldest.IsZero() {
+				return time.Since(oldest).Seconds()
+			}
+			return 0
+		})
+	}
 	return &metrics{
 		chunks: counter("chunks_total", "Chunks stored."),
 		raw:    counter("bytes_total", "Bytes of events and logs stored, before compression."),
@@ -68,48 +89,14 @@ func (m *metrics) countPut(group string, raw, sent int64, took time.Duration, er
 	}
 }
 
-// nowCollector measures at every scrape what is not stored yet, even while the shipper hangs, and counts the streams
-// that the store keeps refusing.
-type nowCollector struct{ *Shipper }
-
-var (
-	pendingBytes = prometheus.NewDesc("rayhistory_collector_ship_pending_bytes", "Bytes that are not stored yet.",
-		[]string{"group"}, nil)
-	behindTime = prometheus.NewDesc("rayhistory_collector_ship_behind_seconds",
-		"Age of the oldest byte that is not stored yet.", []string{"group"}, nil)
-	refusedNow = prometheus.NewDesc("rayhistory_collector_ship_refused",
-		"Files and event streams that the store keeps refusing though it may take others: the log names them.",
-		[]string{"group"}, nil)
-)
-
-func (c nowCollector) Describe(ch chan<- *prometheus.Desc) {
-	ch <- pendingBytes
-	ch <- behindTime
-	ch <- refusedNow
-}
-
-// Collect implements prometheus.Collector: for each group the number of streams that the store refuses, the bytes that
-// wait, and how long the oldest has waited.
-func (c nowCollector) Collect(ch chan<- prometheus.Metric) {
-	refused := make(map[string]int, len(c.opts.Groups))
-	c.mu.Lock()
-	for _, st := range c.states {
-		if st.refused.Load() && time.Since(st.used) < 2*idleWait { // otherwise its source is gone
-			refused[st.group]++
+// countRefused counts the streams of a group that the store keeps refusing.
+func (s *Shipper) countRefused(group string) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, st := range s.states {
+		if st.group == group && st.refused.Load() && time.Since(st.used) < 2*idleWait { // otherwise its source is gone
+			n++
 		}
 	}
-	c.mu.Unlock()
-	for _, g := range c.opts.Groups {
-		ch <- prometheus.MustNewConstMetric(refusedNow, prometheus.GaugeValue, float64(refused[g.Name]), g.Name)
-		if g.Waiting == nil {
-			continue
-		}
-		bytes, oldest := g.Waiting()
-		seconds := 0.0
-		if !oldest.IsZero() {
-			seconds = time.Since(oldest).Seconds()
-		}
-		ch <- prometheus.MustNewConstMetric(pendingBytes, prometheus.GaugeValue, float64(bytes), g.Name)
-		ch <- prometheus.MustNewConstMetric(behindTime, prometheus.GaugeValue, seconds, g.Name)
-	}
+	return n
 }

@@ -42,6 +42,8 @@ func (m *memory) write(text string) {
 	}
 }
 
+func (m *memory) Unresumed() bool { return false }
+
 func (m *memory) Resume(stored int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

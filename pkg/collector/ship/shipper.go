@@ -114,10 +114,11 @@ type Shipper struct {
 	states map[string]*state // by stream
 
 	wake        chan struct{}
-	mayHaveMore chan struct{} // a worker has stored something and has nothing left to do
-	stop        chan struct{}
-	cancel      context.CancelFunc
-	done        chan struct{}
+	mayHaveMore chan struct{}   // a worker has stored something and has nothing left to do
+	stopping    context.Context // ends when nothing more is to be begun
+	stop        context.CancelFunc
+	cancel      context.CancelFunc // interrupts the puts of run
+	done        chan struct{}      // run has ended
 }
 
 // New makes a shipper, which ships nothing before Start, ShipOnce or Flush. It reads what an earlier shipper left in
@@ -138,10 +139,10 @@ func New(o Options) (*Shipper, error) {
 		states:      make(map[string]*state),
 		wake:        make(chan struct{}, 1),
 		mayHaveMore: make(chan struct{}, 1),
-		stop:        make(chan struct{}),
 		done:        make(chan struct{}),
 	}
-	s.metrics = newMetrics(o, &s.breaker)
+	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.metrics = newMetrics(s)
 	if o.BytesPerSecond > 0 { // a whole chunk may go at once
 		s.rate = rate.NewLimiter(rate.Limit(o.BytesPerSecond), int(max(o.BytesPerSecond, o.MaxChunk)))
 	}
@@ -156,7 +157,6 @@ func New(o Options) (*Shipper, error) {
 		// no notes are added; compressed chunks of an earlier setting may be listed
 		s.lengths = &lengthLog{notes: map[string][]note{}}
 	}
-	o.Registerer.MustRegister(nowCollector{s})
 	return s, nil
 }
 
@@ -185,7 +185,7 @@ func (s *Shipper) Wake() { background.Signal(s.wake) }
 // Close ends the background work. Current puts may finish until ctx ends, and are then interrupted. ShipOnce and Flush
 // still work.
 func (s *Shipper) Close(ctx context.Context) {
-	close(s.stop)
+	s.stop()
 	if s.cancel == nil {
 		return // it was not started
 	}
@@ -197,15 +197,6 @@ func (s *Shipper) Close(ctx context.Context) {
 	<-s.done
 }
 
-func (s *Shipper) isStopping() bool {
-	select {
-	case <-s.stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // run ships streams when they are due, until the shipper is closed. In each round it gives the due jobs to workers, and
 // does not wait for these: a slow put delays only one of them. Then it sleeps for passGap at least, so that a source
 // that grows byte by byte does not keep it busy, and after that until the next job is due, a source has something new
@@ -213,7 +204,7 @@ func (s *Shipper) isStopping() bool {
 func (s *Shipper) run(ctx context.Context) {
 	w := &workers{shipper: s}
 	defer w.wait.Wait()
-	for !s.isStopping() {
+	for s.stopping.Err() == nil {
 		now := time.Now()
 		jobs, next := s.dueJobs(now)
 		w.replaceJobs(ctx, jobs)
@@ -252,7 +243,7 @@ func (s *Shipper) sleep(d time.Duration, wake <-chan struct{}) (mayHaveMore, clo
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
-	case <-s.stop:
+	case <-s.stopping.Done():
 		return false, true
 	case <-s.mayHaveMore:
 		return true, false

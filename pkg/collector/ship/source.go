@@ -22,6 +22,8 @@ type Source interface {
 	// Resume is called before the first chunk, after any error but blob.ErrThrottled, and when a key exists already. It
 	// says that a listing shows the bytes [0, stored) of the stream.
 	Resume(stored int64) error
+	// Unresumed says that Resume must be called before the next chunk, although the last one was stored.
+	Unresumed() bool
 	// Pending returns what to ship next: n bytes from offset, at most limit unless the stream cannot be cut there. n =
 	// 0 means nothing. oldest is the arrival time of the first of them.
 	Pending(limit int64) (offset, n int64, oldest time.Time)
@@ -30,12 +32,6 @@ type Source interface {
 	Open(offset, n int64) (io.ReadSeekCloser, error)
 	// Shipped says that the bytes before end are stored. The source may forget them.
 	Shipped(end int64)
-}
-
-// restartingSource is a Source that may have to be resumed although its last chunk was stored.
-type restartingSource interface {
-	// Unresumed says that Resume must be called before the next chunk.
-	Unresumed() bool
 }
 
 // Group is the sources of one kind.

@@ -101,7 +101,7 @@ func (w *workers) takeJob(ctx context.Context) (next job, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.shipper
-	for ctx.Err() == nil && (w.flushing || !s.isStopping()) {
+	for ctx.Err() == nil && (w.flushing || s.stopping.Err() == nil) {
 		i := w.chooseJob()
 		if i < 0 {
 			break

@@ -252,6 +252,9 @@ func (st *Stream) Resume(stored int64) error {
 	return nil
 }
 
+// Unresumed implements ship.Source: after a stored chunk the stream knows where it continues.
+func (st *Stream) Unresumed() bool { return false }
+
 // Open reads the bytes [offset, offset+n) of the stream; offset is one in the store. The bytes are checked. If they are
 // damaged, reading fails and the damaged bytes are no longer pending. Where the bytes are the next to ship, the end of
 // the chunk is noted first, so that Resume recognises it if the store has it and its answer was lost.
