@@ -53,8 +53,7 @@ func (c *Collector) Close(ctx context.Context) error {
 	}
 }
 
-// Forbidden says, after Close, which logs are not stored because the collector has no right to read them; nil if there
-// are none.
+// Forbidden says, after Close, which logs are not stored for want of the right to read them; nil: none.
 func (c *Collector) Forbidden() error { return c.tailer.Forbidden() }
 
 // shutdown runs the steps of Close.

@@ -82,8 +82,7 @@ func New(o Options) (*Collector, error) {
 	return c, nil
 }
 
-// makeParts makes the parts that need the spool: those that read logs, take events, ask the dashboard and ship. client
-// is for the dashboard, nil if there is none.
+// makeParts makes the parts that need the spool. client is for the dashboard, nil if there is none.
 func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 	c.tailer = c.newTailer()
 	if c.shipper, err = c.newShipper(); err != nil {

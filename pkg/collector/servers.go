@@ -174,8 +174,7 @@ func handleEvents(mux *http.ServeMux, events http.Handler) {
 	mux.Handle("POST "+event.Path+"/{$}", events)
 }
 
-// newMux routes probes and metrics, of a collector or its Standby. notReady says why /readyz is refused; nil: it is
-// not.
+// newMux routes probes and metrics. notReady says why /readyz is refused; nil: it is not.
 func newMux(metrics prometheus.Gatherer, notReady func() error) *http.ServeMux {
 	answerOK := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") }
 	mux := http.NewServeMux()
@@ -293,8 +292,6 @@ type limitedListener struct {
 	open list.List // of *limitedConn, that of which nothing has come for longest in front
 }
 
-// Accept implements net.Listener. If there are more than maxConnections now, it closes the one that has been silent for
-// the longest.
 func (l *limitedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {

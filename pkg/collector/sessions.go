@@ -69,8 +69,7 @@ func newSessions(o Options, path string) (*sessions, error) {
 	return s, nil
 }
 
-// seenRaylets lists the sessions whose raylets were seen, in any order. When a collector starts, these are what earlier
-// ones saw.
+// seenRaylets lists the sessions whose raylets were seen, at the start by earlier collectors.
 func (s *sessions) seenRaylets() (names []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -27,8 +27,7 @@ type Standby struct {
 // standbyRetry is what Ray is told to wait, in seconds. Ray itself waits at most 5 s.
 const standbyRetry = "5"
 
-// NewStandby makes a Standby, which answers probes and metrics, and refuses events with 503. Batches that it refuses
-// are noted in refused.
+// NewStandby makes a Standby, which refuses events with 503 and notes the batches in refused.
 func NewStandby(refused *sink.Refused) *Standby {
 	s := &Standby{refused: refused}
 	registry := prometheus.NewRegistry()

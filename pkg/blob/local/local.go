@@ -240,8 +240,7 @@ func (s *Store) writeAndPublish(ctx context.Context, key string, body io.ReadSee
 	return s.syncFolder(folder)
 }
 
-// writeTemporary writes a body to a new synced file in the folder for temporary files, from where the caller moves it
-// to its place.
+// writeTemporary writes a body to a new synced file in the folder for temporary files.
 func (s *Store) writeTemporary(ctx context.Context, body io.ReadSeeker) (name string, info fs.FileInfo, err error) {
 	if err := s.root.MkdirAll(staging, dirMode); err != nil {
 		return "", nil, err

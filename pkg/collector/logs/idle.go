@@ -74,8 +74,7 @@ func stampOf(s seenFile) uint32 {
 	return max(uint32(h>>32)^uint32(h), noStamp+1)
 }
 
-// nodeIndex returns the index of a node in r.nodes, and adds the node if it is new. ok is false if there are
-// maxIdleNodes others already.
+// nodeIndex finds or adds a node; ok is false if there are maxIdleNodes others already.
 func (r *idleLogs) nodeIndex(node rayid.Node) (i uint8, ok bool) {
 	for i, known := range r.nodes {
 		if known == node {
@@ -259,8 +258,7 @@ type candidates struct {
 	oldest       int64 // when the oldest of them was written, Unix ns
 }
 
-// cutToPlaces removes the candidates for which there is no place from c.files, and counts them as waiting. The oldest
-// and the newest ones stay, half of the places each.
+// cutToPlaces counts the candidates for which there is no place as waiting, and removes them from c.files.
 func (c *candidates) cutToPlaces() {
 	if len(c.files) <= c.free {
 		return

@@ -44,8 +44,7 @@ func (c *changes) addPath(path string, happened fsnotify.Op) bool {
 	return true
 }
 
-// LookAtFollowed looks at the logs that are followed, and at no others. These include the logs that an earlier
-// collector followed, by its state files.
+// LookAtFollowed looks at the logs that are followed, also by the state files of an earlier collector.
 func (t *Tailer) LookAtFollowed(ctx context.Context) error {
 	t.scanning.Lock()
 	defer t.scanning.Unlock()

@@ -165,8 +165,7 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 	return unknown
 }
 
-// enterAll follows new files, each in the stream that it belongs to. Files that may be copies wait. seen has all files
-// of the walk.
+// enterAll follows new files, but for those that may be copies. seen has all files of the walk.
 func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenFile) {
 	slices.SortFunc(unknown, byGeneration)
 	rotated := t.rotatedStreams(seen, unknown)
@@ -278,8 +277,7 @@ func (t *tree) finishFile(f *file) {
 // copyWait is how long a possible copy waits for its original to be truncated.
 const copyWait = 2 * time.Minute
 
-// copyOf finds the copy of a truncated log. The copy holds the bytes that were not read before. -1 means that there is
-// none.
+// copyOf finds the copy of a truncated log, with the bytes that were not read before; -1: there is none.
 func (t *tree) copyOf(f *file, unknown []seenFile) int {
 	return slices.IndexFunc(unknown, func(s seenFile) bool {
 		return s.dir == f.dir && mayCopy(s.path, f.stream.path) && s.size >= f.stream.storedBytesOf(f) &&

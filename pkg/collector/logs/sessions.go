@@ -110,8 +110,7 @@ func (t *Tailer) SetEnded(session string, ended bool) (changed bool) {
 	return changed
 }
 
-// dropTrees forgets the sessions whose folder is gone, with their state files. What was not stored of their logs is
-// lost, and finishFile says so. present has the sessions that still have a folder.
+// dropTrees forgets the sessions whose folder is gone (present has the others), with their state files.
 func (t *Tailer) dropTrees(present map[string]bool) {
 	for _, tree := range t.allTrees() {
 		if present[tree.session] {

@@ -178,8 +178,7 @@ func (w *watcher) closeWatches() {
 	w.t.metrics.watches.Set(0)
 }
 
-// watchFolder watches a folder, below Ray's temporary folder, and says whether it was not watched before. It does
-// nothing if the kernel gives no notices.
+// watchFolder watches a folder below Ray's temporary folder, and says whether it was not watched before.
 func (w *watcher) watchFolder(dir string) (added bool) {
 	if w.add == nil || w.watched[dir] {
 		return false
@@ -270,8 +269,7 @@ func (w *watcher) noteChange(e fsnotify.Event) {
 	}
 }
 
-// forgetWatches forgets the watches of a folder that is gone, and of those in it: one that is made in its place is
-// another.
+// forgetWatches forgets a folder that is gone, and those in it: one that is made in its place is another.
 func (w *watcher) forgetWatches(gone string) {
 	for dir := range w.watched {
 		if dir == gone || strings.HasPrefix(dir, gone+"/") {
@@ -281,8 +279,7 @@ func (w *watcher) forgetWatches(gone string) {
 	}
 }
 
-// recordLostNotices is called when notices were lost, because the kernel's queue or w.noted was full: then all followed
-// files are looked at, and a scan comes soon.
+// recordLostNotices has all followed files looked at, and a scan soon: the kernel's queue or w.noted was full.
 func (w *watcher) recordLostNotices() {
 	w.noted.followed = true
 	w.t.scanSoon()

@@ -151,8 +151,7 @@ func (e *Encoder) Begin(target int, at time.Time) {
 	e.metrics.reset()
 }
 
-// Metric adds the description of a metric, and returns how many bytes that takes. Only the first one of a metric
-// counts: others take 0.
+// Metric adds the description of a metric, and returns its bytes: 0 but for the first one of a metric.
 func (e *Encoder) Metric(m Metric) (written int) {
 	if e.at.known[m.Name] {
 		return 0

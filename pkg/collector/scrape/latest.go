@@ -69,8 +69,7 @@ func (l *latest) recordAnswer(r io.Reader, port int) (tee io.Reader, done func()
 	}
 }
 
-// Write takes compressed bytes of the answer that is being recorded. If the answers would take too much memory, it
-// takes no more of this one.
+// Write takes compressed bytes of the answer, and no more of it once all answers would take too much memory.
 func (l *latest) Write(p []byte) (int, error) {
 	total := int64(l.data.Len() + len(p))
 	l.mu.Lock()

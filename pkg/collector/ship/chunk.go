@@ -174,8 +174,7 @@ func (s *Shipper) putChunk(ctx context.Context, j job, offset, n int64, flushing
 	return key, err
 }
 
-// putTime returns how long the put of n bytes may take. During Flush it is less than the remaining time, so that a
-// smaller chunk can be tried.
+// putTime is how long a put of n bytes may take: during Flush less than the rest, so that a smaller chunk can follow.
 func putTime(ctx context.Context, flushing bool, n int64) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !flushing || !ok || n <= LeastChunk {
@@ -202,8 +201,7 @@ type compressor struct {
 // zstdWindow is the maximum distance of a match, in bytes. A larger one gains little on logs and costs readers memory.
 const zstdWindow = 1 << 20
 
-// compress returns the compressed bytes of r, which it holds in memory. One chunk is compressed at a time, because
-// encoders take much memory.
+// compress returns the compressed bytes of r, which it holds in memory.
 func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reader, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -219,8 +217,7 @@ func (c *compressor) compress(r io.Reader, how layout.Compression) (*bytes.Reade
 	return bytes.NewReader(out.Bytes()), nil
 }
 
-// encoder returns the encoder of a compression, gzip or zstd, which writes to out. Each encoder is made once; c.mu must
-// be held.
+// encoder returns the encoder of gzip or zstd, made once, which writes to out. c.mu must be held.
 func (c *compressor) encoder(out io.Writer, how layout.Compression) (io.WriteCloser, error) {
 	if how == layout.Gzip {
 		if c.gzip == nil {

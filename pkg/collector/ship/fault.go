@@ -67,8 +67,7 @@ func (s *Shipper) findFault(ctx context.Context, st *state, err error) fault {
 	return storeFault
 }
 
-// recordFailure records an error of a stream in its state, and decides by what it is blamed on when the stream is tried
-// again.
+// recordFailure records an error of a stream, and decides by its fault when the stream is tried again.
 func (s *Shipper) recordFailure(now time.Time, j job, f fault, err error) {
 	st := j.state
 	// Nothing that was remembered is trusted after an error. But a throttled put usually stored nothing, and a listing

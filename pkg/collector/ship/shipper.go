@@ -121,8 +121,7 @@ type Shipper struct {
 	done        chan struct{}      // run has ended
 }
 
-// New makes a shipper, which ships nothing before Start, ShipOnce or Flush. It reads what an earlier shipper left in
-// Dir.
+// New makes a shipper, and reads what an earlier one left in Dir.
 func New(o Options) (*Shipper, error) {
 	o.PushInterval = cmp.Or(o.PushInterval, DefaultPushInterval)
 	o.MaxChunk = cmp.Or(o.MaxChunk, DefaultMaxChunk)

@@ -193,8 +193,7 @@ func (m *bodies) fillBody(b *body, r io.Reader, size int64) error {
 	}
 }
 
-// readGzip reads a body that is compressed with gzip, by a decompressor of the pool. m.max bounds what it is
-// decompressed to.
+// readGzip reads a body that is compressed with gzip; m.max bounds what it is decompressed to.
 func (m *bodies) readGzip(b *body, r io.Reader) error {
 	z, ok := m.gzips.Get().(*gzip.Reader)
 	if !ok {

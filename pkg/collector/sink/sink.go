@@ -138,8 +138,7 @@ func (s *Sink) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, refused.text, refused.status)
 }
 
-// takeBatch reads a batch and appends it to the spool. It returns how many events the batch has, or why it is refused.
-// Without a refusal the whole batch is on disk.
+// takeBatch returns how many events a batch has that is on disk as a whole now, or why it is refused.
 func (s *Sink) takeBatch(w http.ResponseWriter, r *http.Request) (events int, refused *refusal) {
 	if refused := checkHead(r); refused != nil {
 		return 0, refused
@@ -168,8 +167,7 @@ func (s *Sink) takeBatch(w http.ResponseWriter, r *http.Request) (events int, re
 	return len(b.events), nil
 }
 
-// checkHead refuses a request whose headers say that the body is no JSON, or compressed in a way that is not supported.
-// nil: it may be read.
+// checkHead refuses a request whose headers say that it has no JSON, or a compression that is not supported.
 func checkHead(r *http.Request) *refusal {
 	kind := r.Header.Get("Content-Type")
 	if media, _, err := mime.ParseMediaType(kind); err != nil || media != "application/json" {
@@ -260,8 +258,7 @@ func NewBatches(r prometheus.Registerer) *prometheus.CounterVec {
 	}, []string{"code"})
 }
 
-// countBatch counts a batch by the status of its answer, which is 200 if it was not refused (nil), and how long it
-// took.
+// countBatch counts a batch by its answer, and how long it took. refused is nil if it was accepted.
 func (m *metrics) countBatch(took time.Duration, refused *refusal) {
 	m.seconds.Observe(took.Seconds())
 	status := 200

@@ -63,8 +63,7 @@ func readZone(r io.Reader) (offset string) {
 	return zone.Offset
 }
 
-// takeNodes requests the details of single nodes: nodesPerRound of them in each round, one after the other, and all in
-// the final round.
+// takeNodes requests details of nodesPerRound nodes in each round, in turn, and of all in the final round.
 func (t *Taker) takeNodes(ctx context.Context, s *sessionState, nodes []summaryNode, final bool) {
 	slices.SortFunc(nodes, func(a, b summaryNode) int { return slices.Compare(a.id[:], b.id[:]) })
 	count := len(nodes)

@@ -60,8 +60,7 @@ func (st *Stream) goOnFrom(p position) {
 	st.releaseBefore(p.mapping.local)
 }
 
-// loadSegments loads all segments in the order in which they were written. found is how many files there are, with
-// those that could not be read.
+// loadSegments loads all segments in the order of writing. found counts all files, also those that could not be read.
 func (s *Spool) loadSegments() (found int, err error) {
 	files, err := s.disk.listFiles(s.dir)
 	if err != nil {

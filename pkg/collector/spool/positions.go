@@ -66,8 +66,7 @@ func encodeSlot(b []byte, p position, sequence uint32) []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
 }
 
-// decodeSlot decodes a slot of the file of positions: slotBytes bytes, as encodeSlot writes them. ok is false if the
-// slot is damaged or was not written completely. sequence shows which of two slots of a stream is newer.
+// decodeSlot decodes slotBytes bytes that encodeSlot wrote; ok is false if they are damaged or incomplete.
 func decodeSlot(b []byte) (p position, sequence uint32, ok bool) {
 	p = position{
 		streamID: binary.LittleEndian.Uint64(b),
@@ -149,8 +148,7 @@ func (k *positions) save(list []position) error {
 	return nil
 }
 
-// writeSlot writes a position into a free slot, or a new one behind all others, and returns its index. The slot with
-// the stream's earlier position stays as it is.
+// writeSlot writes a position into a free slot, or a new one behind all others, and returns its index.
 func (k *positions) writeSlot(p position) (index int64, err error) {
 	if err := k.openFile(); err != nil {
 		return 0, err

@@ -96,8 +96,7 @@ func cutBlock(t []byte) (block, []byte) {
 	}, t[end:]
 }
 
-// isTable says whether t is a table of blocks, as appendBlock writes it: complete entries, whose blocks have dataBytes
-// bytes in total.
+// isTable says whether t is a table of complete entries, whose blocks have dataBytes bytes in total.
 func isTable(t []byte, dataBytes uint64) bool {
 	var sum uint64
 	for len(t) > 0 {
@@ -196,8 +195,7 @@ func checksumAt(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	return sum, nil
 }
 
-// findRecord returns the offset of the first record at or after offset, or the file's size if there is none. Reading
-// continues there after damage.
+// findRecord returns the offset of the first record at or after offset; the file's size if there is none.
 func (w *window) findRecord(offset int64) (int64, error) {
 	for ; w.size-offset >= headerBytes; offset++ {
 		b, err := w.readBytes(offset, len(recordMagic))

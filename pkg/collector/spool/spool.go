@@ -258,8 +258,7 @@ func (s *Spool) Streams() []*Stream {
 	return streams
 }
 
-// Waiting returns the number of unshipped bytes of the streams whose keys are wanted, and the arrival time of the
-// oldest.
+// Waiting returns the unshipped bytes of the streams whose keys are wanted, and when the oldest of them arrived.
 func (s *Spool) Waiting(wanted func(key string) bool) (bytes int64, oldest time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
