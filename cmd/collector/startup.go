@@ -171,8 +171,7 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 // defaultSpool is the name of the spool's folder in Ray's temporary folder, unless --spool-dir names another one.
 const defaultSpool = ".rayhistory"
 
-// useFolder sets Ray's temporary folder (RayTmpDir) and, unless --spool-dir names one, the spool's folder in it
-// (SpoolDir).
+// useFolder sets Ray's temporary folder and, unless --spool-dir names one, the spool's folder in it.
 func (o *options) useFolder(folder string) {
 	if o.SpoolDir == "" || o.SpoolDir == filepath.Join(o.RayTmpDir, defaultSpool) {
 		o.SpoolDir = filepath.Join(folder, defaultSpool)
@@ -197,8 +196,7 @@ func (o *options) chooseFolder() error {
 	return nil
 }
 
-// latestSession is the name of the latest session in a folder of Ray's; "" if there is none. Names of sessions begin
-// with their time, so the latest is the last in order.
+// latestSession is the latest session in a folder of Ray's, the last by name; "" if there is none.
 func latestSession(folder string) string {
 	dir, err := os.Open(folder)
 	if err != nil {

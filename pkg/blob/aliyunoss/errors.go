@@ -101,8 +101,7 @@ func codeOf(err error) string {
 	return refused.Code
 }
 
-// mapError turns an error of the service into the errors of package blob; nil stays nil. header is that of the answer.
-// permission names what the operation needs, for the error's text.
+// mapError maps an error to those of package blob. permission is what the operation needs, header that of the answer.
 func (s *Store) mapError(err error, header http.Header, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing

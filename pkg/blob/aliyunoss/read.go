@@ -20,8 +20,7 @@ import (
 // pageSize is how many keys a listing asks for at once: as many as the service gives.
 const pageSize = 1000
 
-// Get implements blob.Reader. If the download has to be continued, the further requests ask for the version with the
-// same ETag.
+// Get implements blob.Reader. A download that is continued asks for the version with the same ETag.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.NameError(&err, "get", key)
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {

@@ -38,8 +38,7 @@ type Config struct {
 	AuthMode string
 }
 
-// AddFlags adds the flags of this backend. Their environment variables and the names in the settings file are those of
-// KubeRay.
+// AddFlags adds the flags of this backend, with KubeRay's names in the environment and in the settings file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Container, "azure-container", "", "name of the container; required with this backend")
 	fs.StringVar(&c.ConnectionString, "azure-connection-string", "", "connection string of the storage account")

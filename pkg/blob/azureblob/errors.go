@@ -15,8 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// mapError turns an error of the service into the errors of package blob; nil stays nil. permission names what the
-// operation needs, for the error's text.
+// mapError maps an error to those of package blob. permission is what the operation needs.
 func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil

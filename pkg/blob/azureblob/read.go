@@ -19,8 +19,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
-// Get implements blob.Reader. If the download has to be continued, the further requests ask for the version with the
-// same ETag.
+// Get implements blob.Reader. A download that is continued asks for the version with the same ETag.
 func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io.ReadCloser, err error) {
 	defer remote.NameError(&err, "get", key)
 	client := s.client.NewBlobClient(key)

@@ -32,8 +32,7 @@ func shouldRetry(err error) bool {
 		!errors.Is(err, context.DeadlineExceeded))
 }
 
-// mapError turns an error of the service into the errors of package blob. permission names what the operation needs,
-// for the error's text.
+// mapError maps an error to those of package blob. permission is what the operation needs.
 func (s *Store) mapError(err error, permission string) error {
 	if err == nil {
 		return nil

@@ -34,8 +34,7 @@ type Config struct {
 	Endpoint string
 }
 
-// AddFlags adds the flags of this backend. Their environment variables and the names in the settings file are those of
-// KubeRay.
+// AddFlags adds the flags of this backend, with KubeRay's names in the environment and in the settings file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "gcs-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project, for --storage-create-bucket")

@@ -55,8 +55,7 @@ type keyedEntry struct {
 	entry fs.DirEntry
 }
 
-// listFolder lists the objects in the folder at path, whose keys start with parentKey. found says whether there were
-// any.
+// listFolder lists the objects in the folder at path, whose key is parentKey. found says whether there were any.
 func (w *walk) listFolder(path, parentKey string) (found bool, err error) {
 	entries, err := w.entriesOf(path, parentKey)
 	if err != nil {

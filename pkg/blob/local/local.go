@@ -42,8 +42,7 @@ type Store struct {
 
 var _ blob.Store = (*Store)(nil)
 
-// Open opens the store in dir, which is made if it does not exist. It removes old temporary files of writers that did
-// not end.
+// Open opens the store in dir, which it makes, and removes old temporary files of writers that did not end.
 func Open(dir string) (*Store, error) {
 	if dir == "" {
 		return nil, errors.New("open local store: no folder given: set --local-dir")
@@ -267,8 +266,7 @@ func (s *Store) writeTemporary(ctx context.Context, body io.ReadSeeker) (name st
 	return name, info, nil
 }
 
-// makeFolder makes a folder and its parents, unless they exist. The name of each new folder is on disk before it
-// returns.
+// makeFolder makes a folder and its parents, unless they exist, and puts their names on disk.
 func (s *Store) makeFolder(folder string) error {
 	if folder == "." {
 		return nil

@@ -58,8 +58,7 @@ func Key(name string) (string, error) {
 	return key, nil
 }
 
-// keySegment maps a file's or folder's own name back to the segment of the key; ok is false for one that no key maps
-// to.
+// keySegment is the key's segment for a file's or folder's own name; ok is false if no key maps to it.
 func keySegment(name string) (segment string, ok bool) {
 	segment, marked := strings.CutPrefix(name, marker)
 	if !marked {

@@ -55,8 +55,7 @@ type Config struct {
 	Profile string
 }
 
-// AddFlags adds the flags of this backend. Their environment variables and the names in the settings file are those of
-// KubeRay.
+// AddFlags adds the flags of this backend, with KubeRay's names in the environment and in the settings file.
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "s3-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Endpoint, "s3-endpoint", "", "URL of another S3 server than AWS, such as http://minio:9000; "+
