@@ -168,9 +168,12 @@ const jobsURL = "/api/jobs/"
 // maxDropped is how many earlier snapshots are read for jobs that later ones lack.
 const maxDropped = 4
 
-// addMissing appends the rows of an earlier snapshot of jobs that are of none of the jobs in rows.
+// addMissing appends the rows of an earlier snapshot of jobs that are of none of the jobs in rows, up to maxRows.
 func (m *Moment) addMissing(ctx context.Context, rows []*pyjson.Object,
 	earlier *snapshots.Snapshot) ([]*pyjson.Object, error) {
+	if len(rows) == maxRows {
+		return rows, nil
+	}
 	value, err := m.Session.Snapshots.Value(ctx, earlier)
 	if errors.Is(err, snapshots.ErrMalformed) {
 		return rows, nil
@@ -187,7 +190,7 @@ func (m *Moment) addMissing(ctx context.Context, rows []*pyjson.Object,
 	}
 	list, _ := value.([]any)
 	for _, row := range Objects(list) {
-		if !listed[key(row)] {
+		if !listed[key(row)] && len(rows) < maxRows {
 			rows = append(rows, row)
 		}
 	}

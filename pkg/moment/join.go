@@ -144,8 +144,8 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 			continue
 		}
 		thing := Stored[E, S]{ID: k.savedID(row), Saved: row}
-		if seen[thing.ID] {
-			continue // Ray lists each thing once; a damaged list may have millions of rows without an ID
+		if seen[thing.ID] || len(seen) == maxRows {
+			continue // Ray lists each thing once; a damaged list may have millions of rows, also without an ID
 		}
 		seen[thing.ID] = true
 		existed := false
@@ -189,11 +189,15 @@ func findIn[T rayid.ID, E any](id string, find func(T) *E) *E {
 	return find(parsed)
 }
 
-// Objects returns the objects of a list.
+// maxRows is how many rows of one saved list count: collectors store no list with so many, and what is made of a row
+// takes more memory than the row.
+const maxRows = 100_000
+
+// Objects returns the objects of a list, at most maxRows of them.
 func Objects(list []any) []*pyjson.Object {
 	var all []*pyjson.Object
 	for _, v := range list {
-		if o, ok := v.(*pyjson.Object); ok {
+		if o, ok := v.(*pyjson.Object); ok && len(all) < maxRows {
 			all = append(all, o)
 		}
 	}

@@ -323,6 +323,41 @@ func TestOneListIsRead(t *testing.T) {
 	}
 }
 
+// TestManySavedRows: of saved lists with very many rows the first count, also of several lists together.
+func TestManySavedRows(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-10-30_20-00-00_000001_100"}
+	store := storetest.New()
+	set := snapshots.New(store, snapshots.Options{})
+	first := layout.SnapshotKey("log", ref, jobsURL)
+	for i, key := range []string{first, layout.SnapshotVersionKey(first, time.UnixMilli(1)),
+		layout.SnapshotVersionKey(first, time.UnixMilli(2))} {
+		var rows []string
+		for k := range maxRows/2 + 100*(2-i) { // each shorter than the one before, and about other jobs
+			rows = append(rows, fmt.Sprintf(`{"type":"SUBMISSION","submission_id":"%d-%d"}`, i, k))
+		}
+		must.OK(t, store.Create(t.Context(), key, strings.NewReader("["+strings.Join(rows, ",")+"]")))
+		set.Add(must.Get(layout.ParseObject("log", ref, key))(t), must.Get(store.Stat(t.Context(), key))(t))
+	}
+	m := &Moment{Session: &session.Session{Ref: ref, Snapshots: set}}
+	rows, _, err := m.savedJobs(t.Context())
+	if err != nil || len(rows) != maxRows || rows[0].String("submission_id") != "2-0" ||
+		rows[maxRows-1].String("submission_id") != "1-49999" {
+		t.Fatalf("%d rows of jobs, %v", len(rows), err)
+	}
+	list := make([]any, maxRows+1)
+	for i := range list {
+		list[i] = pyjson.Obj("node_id", fmt.Sprint(i))
+	}
+	nodes := join(m, kind[entities.Node, NodeState]{
+		savedID:  func(row *pyjson.Object) string { return row.String("node_id") },
+		eventsOf: func(string) *entities.Node { return nil },
+		began:    func(*pyjson.Object) int64 { return 0 },
+	}, list, 0)
+	if len(nodes) != maxRows || len(Objects(list)) != maxRows {
+		t.Errorf("%d nodes, %d rows", len(nodes), len(Objects(list)))
+	}
+}
+
 // TestZoneByName: where no snapshot tells the zone, it is that in which the session's name has the head's start.
 func TestZoneByName(t *testing.T) {
 	started := time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
