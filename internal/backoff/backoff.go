@@ -4,6 +4,8 @@ package backoff
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -41,4 +43,14 @@ func Sleep(ctx context.Context, wait time.Duration) error {
 	case <-timer.C:
 		return nil
 	}
+}
+
+// Requested returns how long an answer's Retry-After asks to wait, in seconds or until a date; 0 if it has none.
+func Requested(header http.Header) time.Duration {
+	value := header.Get("Retry-After")
+	if at, err := http.ParseTime(value); err == nil {
+		return max(time.Until(at), 0)
+	}
+	seconds, _ := strconv.ParseUint(value, 10, 31) // the largest number if it is larger
+	return time.Duration(seconds) * time.Second
 }

@@ -1,6 +1,8 @@
 package backoff
 
 import (
+	"math"
+	"net/http"
 	"testing"
 	"time"
 )
@@ -19,5 +21,14 @@ func TestBackoff(t *testing.T) {
 	b.Reset()
 	if wait := b.Next(); b.Errors() != 1 || wait > time.Second*5/4 {
 		t.Errorf("after a success: %v, %d errors", wait, b.Errors())
+	}
+}
+
+func TestRequested(t *testing.T) {
+	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
+		"99999999999": math.MaxInt32 * time.Second, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
+		if got := Requested(http.Header{"Retry-After": {value}}); got != want {
+			t.Errorf("Requested(%q) = %s, want %s", value, got, want)
+		}
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
@@ -245,11 +244,7 @@ func (c *Client) refusalError(answer *http.Response, contentType string, text []
 		e.Message, e.advice = full, "is it a history server, and as new as this program? `historyserver --version` "+
 			"tells this program's version"
 	case status == http.StatusServiceUnavailable:
-		seconds, err := strconv.Atoi(answer.Header.Get("Retry-After"))
-		if err == nil && seconds > 0 {
-			e.RetryAfter = min(time.Duration(seconds)*time.Second, longestPause)
-		}
-		e.Message = full
+		e.Message, e.RetryAfter = full, min(backoff.Requested(answer.Header), longestPause)
 	default:
 		e.Message = full
 	}

@@ -40,7 +40,8 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	} else if e, err = s.sessions.Find(ctx, selector); err != nil {
 		return err
 	}
-	if s.redirectOtherSite(w, r, e) {
+	if s.rules.CheckOwnPage(r.Request) != nil { // another site's page must not change which session the cookies choose
+		browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+e.Ref.Path())
 		return nil
 	}
 	setCookies(w, r, e, version)
@@ -72,16 +73,6 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	}
 	writer.JSON(w, http.StatusOK, answer)
 	return nil
-}
-
-// redirectOtherSite redirects a request that a page of another site made to the session's path, and reports whether it
-// did: such a request must not change which session the browser's cookies choose.
-func (s *Server) redirectOtherSite(w http.ResponseWriter, r *request, e catalog.Entry) bool {
-	if s.rules.CheckOwnPage(r.Request) == nil {
-		return false
-	}
-	browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+e.Ref.Path())
-	return true
 }
 
 // enteredSelector returns which session the path parameters of /enter_cluster name; without a session's name, the

@@ -18,6 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/blob/redact"
 )
 
@@ -56,16 +57,6 @@ func newHTTPClient(timeout time.Duration) *http.Client {
 type busyError struct {
 	error
 	wait time.Duration
-}
-
-// requestedWait is the time that an answer's Retry-After asks for, in seconds or until a date; 0 if it has none.
-func requestedWait(resp *http.Response) time.Duration {
-	value := resp.Header.Get("Retry-After")
-	if at, err := http.ParseTime(value); err == nil {
-		return time.Until(at)
-	}
-	seconds, _ := strconv.ParseUint(value, 10, 31)
-	return time.Duration(seconds) * time.Second
 }
 
 // send sends an event to a receiver, by HTTP or e-mail. The error contains neither its address nor its secret.
@@ -112,7 +103,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	}
 	shown := hide.Text(string(answer)) // before it is cut, because the beginning of a secret would not be found
 	err = fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
-	wait := requestedWait(resp)
+	wait := backoff.Requested(resp.Header)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && wait > 0 {
 		return busyError{err, wait}
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -141,15 +140,6 @@ func TestTransportNoticesAStall(t *testing.T) {
 	var netErr net.Error
 	if !errors.As(err, &netErr) || !netErr.Timeout() {
 		t.Errorf("got %v, want a timeout", err)
-	}
-}
-
-func TestRequestedPause(t *testing.T) {
-	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
-		"99999999999": math.MaxInt32 * time.Second, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
-		if got := requestedPause(http.Header{"Retry-After": {value}}); got != want {
-			t.Errorf("requestedPause(%q) = %s, want %s", value, got, want)
-		}
 	}
 }
 

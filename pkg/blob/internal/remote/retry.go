@@ -2,10 +2,8 @@ package remote
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/backoff"
@@ -31,7 +29,7 @@ func Delay(attempt int) time.Duration {
 // leaves: a store that refuses a third of all requests for minutes takes the others, which matters when a collector
 // ends.
 func Pause(ctx context.Context, status int, header http.Header) error {
-	pause := min(requestedPause(header), maxPause)
+	pause := min(backoff.Requested(header), maxPause)
 	if pause == 0 || status != http.StatusTooManyRequests && status < http.StatusInternalServerError {
 		return nil
 	}
@@ -42,21 +40,6 @@ func Pause(ctx context.Context, status int, header http.Header) error {
 }
 
 const retryAfter = "Retry-After"
-
-// requestedPause is the time that an answer's Retry-After header asks for; 0 if it has none.
-func requestedPause(header http.Header) time.Duration {
-	value := header.Get(retryAfter)
-	if value == "" {
-		return 0
-	}
-	if seconds, err := strconv.Atoi(value); err == nil {
-		return time.Duration(min(max(seconds, 0), math.MaxInt32)) * time.Second
-	}
-	if at, err := http.ParseTime(value); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
-}
 
 // Retry repeats an attempt while again says of its error that another may succeed, for SDKs that do not.
 func Retry(ctx context.Context, attempt func() error, again func(error) bool) error {
