@@ -237,7 +237,7 @@ func (b *builder) callsOfGoneActor(a *failedAttempt) (f *finding) {
 	if actor != nil {
 		who = "actor " + actorName(actor)
 	}
-	if foreign := a.job != a.row.Job(); foreign && maker != nil {
+	if foreign := makerOf(a.row) != a.row.Job(); foreign && maker != nil {
 		f.appendTitle(fmt.Sprintf("; it was %s of job %s (%s)", who, maker.name(), maker.Status))
 	} else if !foreign {
 		if actor != nil && actor.Name != "" {
@@ -293,11 +293,18 @@ var trainsOwn = []string{"DatasetManager", "PlacementGroupCleaner", "PreemptionW
 
 const trainController = "TrainController" // the class of the actor that controls a Train run
 
-// tidying holds the calls by which Tune and Train's controller end what they have started, when its failure or its end
-// is known already (tune_controller.py, worker_group.py).
-var tidying = map[string]bool{
-	"ImplicitFunc.stop": true, "ResourceTrainable.stop": true, "ImplicitFunc.get_auto_filled_metrics": true,
-	"ResourceTrainable.get_auto_filled_metrics": true, "RayTrainWorker.shutdown": true,
+// endsActor is the name of the method by which a program, or a library as multiprocessing's Pool, ends an actor.
+const endsActor = ".__ray_terminate__"
+
+// tidies reports whether a call only ends what was started, when a failure or the end is known already: as Tune and
+// Train's controller do it (tune_controller.py, worker_group.py), or any program.
+func tidies(call string) bool {
+	switch call {
+	case "ImplicitFunc.stop", "ResourceTrainable.stop", "ImplicitFunc.get_auto_filled_metrics",
+		"ResourceTrainable.get_auto_filled_metrics", "RayTrainWorker.shutdown":
+		return true
+	}
+	return strings.HasSuffix(call, endsActor)
 }
 
 // runsForRay reports whether a job's actors of a class are Ray's own, so that only Ray calls their methods. How they
@@ -318,7 +325,7 @@ func (b *builder) printsForRay(class string, job rayid.Job) bool {
 func (b *builder) withoutRaysOwn(all []attempt) []attempt {
 	all = slices.DeleteFunc(all, func(a attempt) bool {
 		class, _, _ := strings.Cut(string(a.row.Name()), ".")
-		return b.runsForRay(class, a.row.Job()) || tidying[string(a.row.GivenName())]
+		return b.runsForRay(class, a.row.Job()) || tidies(string(a.row.GivenName()))
 	})
 	slices.SortStableFunc(all, func(x, y attempt) int { return cmp.Compare(x.since, y.since) })
 	return all

@@ -103,7 +103,7 @@ const sentToWorker = "SUBMITTED_TO_WORKER"
 // actors, the longest in their state first.
 func (b *builder) unendedOf(j *job, state string, is func(a attempt) bool) (all []attempt) {
 	for _, a := range b.unended {
-		if a.state == state && is(a) && j.hasDriver(callerJob(a.row)) {
+		if a.state == state && is(a) && j.hasDriver(b.callerJob(a.row)) {
 			all = append(all, a)
 		}
 	}
@@ -182,11 +182,11 @@ func isJobEnd(text []byte) bool {
 // type and the message of Ray's error, and at is when the attempt failed (Unix ns).
 func (b *builder) endedWithDriver(row tasktable.Row, kind string, text []byte, at int64) bool {
 	worker := idOf[rayid.Worker](row.Worker())
-	j := b.jobOfID(callerJob(row))
+	j := b.jobOfID(b.callerJob(row))
 	death, dead := b.deaths[worker]
 	atEnd := j != nil && j.End != 0 && at-j.End <= atTheEnd && j.End-at <= atTheEnd
 	if dead && kind == "WORKER_DIED" && strings.Contains(death.detail, "SIGTERM") {
-		driver := b.session.Job(callerJob(row))
+		driver := b.session.Job(b.callerJob(row))
 		if driver == nil {
 			return false
 		}

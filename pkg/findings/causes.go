@@ -306,7 +306,7 @@ func (b *builder) lastSubmitted(driver rayid.Job) (last int64) {
 		return last
 	}
 	for _, a := range b.submittedBy(driver) {
-		if a.row.Attempt() == 0 && !tidying[string(a.row.GivenName())] {
+		if a.row.Attempt() == 0 && !tidies(string(a.row.GivenName())) {
 			last = max(last, a.row.FirstStateAt())
 		}
 	}
@@ -361,7 +361,7 @@ func (b *builder) triedAfter(f *finding) (later []attempt) {
 	}
 	for _, name := range f.names {
 		for _, a := range b.selectAttempts("name", name, maxChildren) {
-			if callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last &&
+			if b.callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last &&
 				(f.Kind != ActorDied || f.isAbout("actor", actorIDOf(a.row).String())) {
 				later = append(later, a)
 			}

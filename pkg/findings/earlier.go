@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"iter"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,7 @@ func (b *builder) addEarlierFailures() {
 		case end.Kind == Entrypoint: // nothing ran yet that could have failed, but what should have brought the script
 			sources = []func(end, root *finding) string{func(end, _ *finding) string { return end.earlierError }}
 		case root.mayFollowOthers(end):
+			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
 			sources = append(sources, b.applicationDeleted, b.printedInJob, b.failureElsewhere, b.cancelledUnseen)
 		}
 		for _, before := range append(sources, b.warnedBefore) {
@@ -339,6 +341,27 @@ func (b *builder) printedInJob(end, root *finding) string {
 		return byRay
 	}
 	return cmp.Or(byEntrypoint, byWorker, byRay)
+}
+
+// namedLog matches a log that a program's words name.
+var namedLog = lazyregexp.New(`[\w./-]*[\w-]\.(?:log|err|out|txt)\b`)
+
+// saidInNamedLog returns the last exception or error in a log to which the title of the root of a job's end refers, and
+// adds it to the root's evidence; "" if the log is not stored or has none. Programs may keep logs beside Ray's.
+func (b *builder) saidInNamedLog(end, root *finding) string {
+	name := path.Base(namedLog().FindString(root.Title))
+	for _, file := range b.nodeFiles(func(p string) bool { return path.Base(p) == name }) {
+		if file == b.driverLog(end.ended).file {
+			continue
+		}
+		log := b.readLog(file)
+		trace, _ := output.LastTraceback(log.text)
+		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" {
+			root.addEvidence(b.tailEvidence(log, driverTail))
+			return name + " has " + said
+		}
+	}
+	return ""
 }
 
 // gotTooFew reports whether a failure is that there are fewer of something than expected: its message is in the

@@ -151,16 +151,17 @@ var (
 	// below it.
 	trialFrame = lazyregexp.New(`function_trainable\.py", line \d+, in _trainable_func\n(?:    [^\n]*\n)*(?:  File "[^"\n]*trainable/util\.py", line \d+, in inner\n(?:    [^\n]*\n)*)?  File "[^"\n]*", line \d+, in (\w{1,100})`)
 	// trialFailed matches what Tune prints of a trial that failed: its function's or class's name, before its ID. So
-	// does trialNamed of any that starts, fails or ends.
-	trialFailed = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
-	trialNamed  = lazyregexp.New(`Trial (\w{1,100})_[0-9a-f]{5,8}_\d{5} `)
+	// does trialNamed of any that starts, fails or ends, and trialPending of one that waits, in Tune's table.
+	trialFailed  = lazyregexp.New(`Trial task failed for trial (\w{1,100})_[0-9a-f]{5,8}_\d{5}\s`)
+	trialNamed   = lazyregexp.New(`Trial (\w{1,100})_[0-9a-f]{5,8}_\d{5} `)
+	trialPending = lazyregexp.New(`(?m)^\W{0,4}(\w{1,100})_[0-9a-f]{5,8}_\d{5} +PENDING\b`)
 	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods, also
 	// several of them.
 	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?(?:, (?:ImplicitFunc|ResourceTrainable)\.\w+)*`)
 )
 
-// unnamedGroup is between the ID of a placement group without a name, as Train makes them, and its job's name. No Ray
-// up to 2.60 tells who made a group, so the program's own are called by its Train run, too.
+// unnamedGroup is between the ID of a placement group without a name, as Train and Tune make them, and its job's name.
+// No Ray up to 2.60 tells who made a group, so the program's own are called by its Train run or its trials, too.
 const unnamedGroup = "… of job "
 
 // controllerRun and trialRun are the tasks that run a Train run, and a trial of Tune that is a function.
@@ -228,6 +229,18 @@ func (b *builder) trialName(f *finding) string {
 		all = trialNamed().FindAllStringSubmatch(log, -1)
 	}
 	return onlyName(all)
+}
+
+// nameTrials names, in a title about a placement group without a name, the trials of Tune that wait in the job, if all
+// have one name.
+func (b *builder) nameTrials(f *finding) {
+	j := b.jobOfID(f.job)
+	if j == nil || b.trainRuns[f.job] != "" || !strings.Contains(f.Title, unnamedGroup) {
+		return
+	}
+	if name := onlyName(trialPending().FindAllStringSubmatch(b.driverLog(j).text, -1)); name != "" {
+		f.Title = strings.Replace(f.Title, unnamedGroup, "… of Tune trial "+name+" in job ", 1)
+	}
 }
 
 // trialActors returns the user's functions that the trials of a finding's job run, as matches of which the first group

@@ -73,7 +73,7 @@ func (b *builder) readPending() {
 		}
 		// actors are examined below; their calls wait only for them
 		if a.isTask() && a.state == notScheduledYet {
-			demand.addWaiting(a.name(), callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
+			demand.addWaiting(a.name(), b.callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
 				b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
@@ -159,7 +159,9 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 	if ok {
 		name = "The entrypoint of job " + submission
 	}
-	if f := d.addWaiting(name, a.Job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a)); f != nil && ok {
+	job := d.b.jobThen(a.Job, since)
+	f := d.addWaiting(name, job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a))
+	if f != nil && ok {
 		f.SubmissionID = submission
 		f.addName(a.Name)
 		f.addEntity(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})

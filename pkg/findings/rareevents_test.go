@@ -185,6 +185,29 @@ func TestGroupFromEvents(t *testing.T) {
 	t.Errorf("%+v", r.Findings)
 }
 
+// TestGroupOfTrials: a placement group without a name is called by the trials of Tune that wait, if all have one name.
+func TestGroupOfTrials(t *testing.T) {
+	const row = "│ fit_ets_bb3f2_00000   PENDING          6 │\n"
+	events := append(submission("raysubmit_bad"), driverOf(1, "raysubmit_bad"))
+	for _, e := range rayevents.Of("NODE", "PLACEMENT") {
+		events = append(events, strings.NewReplacer("too-large", "", `"creatorJobId": "AQAAAA=="`,
+			`"creatorJobId": "AAAAAQ=="`).Replace(e))
+	}
+	for log, of := range map[string]string{
+		row + strings.ReplaceAll(row, "00000", "00001"):  "of Tune trial fit_ets in job raysubmit_bad",
+		strings.ReplaceAll(row, "│ ", ""):                "of Tune trial fit_ets in job raysubmit_bad",
+		row + strings.ReplaceAll(row, "fit_ets", "tft"):  "of job raysubmit_bad",
+		strings.ReplaceAll(row, "PENDING", "TERMINATED"): "of job raysubmit_bad",
+	} {
+		dir := rareEvents(t, events)
+		storeLog(t, dir, "job-driver-raysubmit_bad.log", log)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		if only(r, "^Placement group [0-9a-f]{8}… "+of+" was never placed") == nil {
+			t.Errorf("%s%s", log, r.Summary)
+		}
+	}
+}
+
 // TestSubmissionFromEvents: a submission that failed is found by its events alone, and so is the outcome.
 func TestSubmissionFromEvents(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("SUBMISSION")), rayevents.Session, nil))

@@ -79,7 +79,10 @@ type taskGroups struct {
 // succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, at, stored := errorOf(row)
-	job := callerJob(row)
+	if strings.HasSuffix(string(row.GivenName()), endsActor) {
+		return
+	}
+	job := g.b.callerJob(row)
 	jobEnded := job == row.Job() && isJobEnd(text)
 	if stored && (jobEnded || g.b.endedWithDriver(row, string(kind), text, at)) {
 		// It ended because its driver did, and the finding about the driver says why. What was killed or cancelled has
@@ -392,13 +395,33 @@ func idOf[T rayid.ID](raw []byte) T {
 	return id
 }
 
-// callerJob returns the job for which an attempt was made. Ray counts a call of another job's actor to the actor's job,
-// but the ID of the task that made the call ends with the ID of the caller's job.
-func callerJob(row tasktable.Row) rayid.Job {
-	if caller := idOf[rayid.Task](row.Parent()).Job(); !caller.Nil() {
-		return caller
+// makerOf returns the job whose task made an attempt. Ray counts a call of another job's actor to the actor's job, but
+// the ID of its parent has the caller's.
+func makerOf(row tasktable.Row) rayid.Job {
+	return cmp.Or(idOf[rayid.Task](row.Parent()).Job(), row.Job())
+}
+
+// callerJob returns the job for which an attempt was made: mostly that whose task made it, see jobThen.
+func (b *builder) callerJob(row tasktable.Row) rayid.Job {
+	return b.jobThen(makerOf(row), row.FirstStateAt())
+}
+
+// jobThen returns the job for which something of a job, maker, was made at a time (Unix ns). What was made after the
+// maker's end was made by a detached actor, such as a replica of Serve: it is for the only job that ran then.
+func (b *builder) jobThen(maker rayid.Job, at int64) rayid.Job {
+	if j := b.jobOfID(maker); j == nil || j.End == 0 || at-j.End < minHung {
+		return maker
 	}
-	return row.Job()
+	then := maker
+	for i := range b.jobs {
+		if j := &b.jobs[i]; !j.id.Nil() && j.Start <= at && (j.End == 0 || at <= j.End) {
+			if then != maker {
+				return maker
+			}
+			then = j.id
+		}
+	}
+	return then
 }
 
 // actorIDOf returns the ID of the actor that an attempt created or called; the nil ID for other tasks.

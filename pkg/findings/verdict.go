@@ -33,6 +33,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		}
 		f.Title = b.withNames(f)
 		f.nameActors()
+		b.nameTrials(f)
 	}
 	b.addEarlierFailures()
 	for _, f := range b.findings {
@@ -192,11 +193,11 @@ func (b *builder) isHarmless(f *finding) bool {
 }
 
 // isHarmlessTo reports whether a job went on after a failure, or failed for another reason. j is nil for a job that is
-// not known: then nothing shows that the failure was harmless.
+// not known: then nothing shows that the failure was harmless, unless it is of the dashboard's own driver.
 func (b *builder) isHarmlessTo(j *job, f *finding) bool {
 	switch {
 	case j == nil:
-		return false
+		return slices.Contains(raysOwn, f.actorClass())
 	case j.succeededOrStopped():
 		return true
 	case !jobstatus.Ended(j.Status):

@@ -134,10 +134,10 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 		default:
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 		}
-		f := b.findOrAdd(Timeout, key+callerJob(a.row).String()+a.name())
+		f := b.findOrAdd(Timeout, key+b.callerJob(a.row).String()+a.name())
 		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s when %s", a.name(), how,
 			time.Duration(at-a.since).Round(time.Second), gaveUp))
-		f.add(occurrence{at: a.since, job: callerJob(a.row), name: a.name(), entity: b.attemptEntity(a),
+		f.add(occurrence{at: a.since, job: b.callerJob(a.row), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
 		if a.state == sentToWorker {

@@ -391,3 +391,18 @@ func TestStatusOfRequest(t *testing.T) {
 		says.Equal(t, LastWords(access+"\nshop: 500 orders\n"), "shop: 500 orders", "%s", access)
 	}
 }
+
+// TestWordsOfPython: what Python says of a mistake is an error also without the exception's type, and so is what
+// programs say of something that is not as expected.
+func TestWordsOfPython(t *testing.T) {
+	for _, said := range []string{"factor-cache: 'ActorHandle' object has no attribute 'get_many'",
+		"row 7 left out: 'int' object is not iterable", "fit() takes 2 positional arguments but 3 were given",
+		"too many values to unpack (expected 2)", "Object of type int64 is not JSON serializable",
+		"column 'ts_utc' of events is VARCHAR, expected TIMESTAMP", "expected 4096 rows, file has 4011",
+		"reader: expected an integer but got 'n/a'"} {
+		says.Equal(t, LastWords(said+"\nfeatures: closing connections\n"), said, "%s", said)
+	}
+	for _, said := range []string{"loaded 3 tables, as expected", "expected end: 14:07", "the object is ready"} {
+		says.Equal(t, LastWords(said+"\nfeatures: closing connections\n"), "features: closing connections", "%s", said)
+	}
+}

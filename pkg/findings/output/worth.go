@@ -20,7 +20,7 @@ var (
 	// programs print before they end with an exit code.
 	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
 		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|HTTP [45]\d\d|lacks \w+|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
-		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|syntax error|segmentation fault|core dumped|` +
+		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|(?:, |; |but )expected\b|expected ['"\w][^,;]{0,60}(?:, | but )(?:\w+ ){0,3}(?:got|found|has|have|was|were|is|are|received|saw)\b|has no attribute|object is not \w+able|positional arguments? but|too many values to unpack|unhashable type|not JSON serializable|division by zero|syntax error|segmentation fault|core dumped|` +
 		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
 		`fehler\b|fehlgeschlagen|(?:kann|konnte|können|konnten) nicht\b|nicht (?:gefunden|lesbar|möglich|vorhanden)|keine berechtigung|verweigert|ungültig|erreur|échec|échoué|introuvable|impossible (?:d|à|\bto\b)|` +
 		`errore\b|impossibile|non (?:trovat|riuscit)|\berro\b|\bfalha|não (?:foi possível|encontrad|existe)|\bfallo\b|\bfalló|no se (?:pud|puede|encontr)|` +
