@@ -44,12 +44,11 @@ storage-backend: s3; those of the command line come first.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var files []manifest
-			var err error
+			files, err := readManifests(cmd.InOrStdin(), file)
+			if err != nil {
+				return err
+			}
 			if file == "-" { // settings may be in it
-				if files, err = readManifests(cmd.InOrStdin(), file); err != nil {
-					return err
-				}
 				if err := setByFunction(cmd.Flags(), files[0].data); err != nil {
 					return err
 				}
@@ -62,11 +61,6 @@ storage-backend: s3; those of the command line come first.`,
 			}
 			if diff && output != "-" {
 				return errors.New("--diff contradicts -o: nothing is written, only shown")
-			}
-			if file != "-" {
-				if files, err = readManifests(cmd.InOrStdin(), file); err != nil {
-					return err
-				}
 			}
 			changed, err := injectAll(cmd.ErrOrStderr(), files, o)
 			switch {

@@ -69,12 +69,14 @@ func TestCommandErrors(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"no file":      {"", []string{"--storage-backend=s3"}, "-f is not set"},
+		"nothing":      {"", nil, "-f is not set"},
 		"no manifests": {"", []string{"-f", empty, "--storage-backend=s3"}, "there are no .yaml"},
 		"diff and file": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "--diff", "-o", "x"},
 			"--diff contradicts -o"},
 		"file into a folder": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "-o", empty},
 			"is a folder"},
+		"no folder": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "-o", "none/x.yaml"},
+			"cannot write in none: no such file"},
 		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
 		"collector": {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"},
 			"no collector could use these settings: no such region"},

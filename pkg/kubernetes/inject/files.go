@@ -101,9 +101,10 @@ func replace(file string, data []byte) error {
 	if info, err := os.Stat(file); err == nil {
 		mode = info.Mode().Perm()
 	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".inject-*")
+	folder := filepath.Dir(file)
+	tmp, err := os.CreateTemp(folder, ".inject-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("cannot write in %s: %w", folder, errors.Unwrap(err))
 	}
 	defer os.Remove(tmp.Name())
 	if _, err = tmp.Write(data); err == nil {

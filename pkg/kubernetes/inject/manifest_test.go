@@ -33,7 +33,8 @@ var manifests = []struct {
 	{file: "plain.yaml"},
 	{file: "plain.yaml", as: "native.yaml", options: func(o *Options) { o.Native = true }},
 	{file: "crlf.yaml"},
-	{file: "autoscaler.yaml", warnings: []string{"does not read --temp-dir in workers"}, options: func(o *Options) {
+	{file: "autoscaler.yaml", warnings: []string{"Ray 2.52.0 does not export its events",
+		"does not read --temp-dir in workers"}, options: func(o *Options) {
 		o.ServiceAccount = "ray-history"
 		o.PodLabels = map[string]string{"azure.workload.identity/use": "true"}
 		o.ConfigMap = "ray-history-storage"

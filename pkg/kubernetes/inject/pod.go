@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/pkg/ray/event"
+	"github.com/rayhistory/historyserver/pkg/ray/rayversion"
 )
 
 // addToGroup adds the collector to the pod template of a group, the head's or a worker group's; spec is the group's
@@ -90,6 +91,10 @@ const shutdownSeconds = 25
 // called before the pod gets an account.
 func (c cluster) podWarnings(g group) (all []string) {
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if g.role == roleHead && rayversion.Before(c.version, rayversion.Version{2, 55}) {
+		warn("Ray %s does not export its events: its logs are stored, but no tasks and actors, which need Ray 2.55",
+			c.version)
+	}
 	if host, _ := g.pod["hostNetwork"].(bool); host {
 		warn("hostNetwork is set: two Ray pods on one node would share ports %d and %d", c.options.EventsPort,
 			c.options.MetricsPort)

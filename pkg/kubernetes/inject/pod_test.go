@@ -80,6 +80,7 @@ func TestPodWarnings(t *testing.T) {
 		"submitted elsewhere":        {mode: "K8sJobMode"},
 		"no traffic":                 {spec: `"networkPolicy":{},`, want: []string{egress}},
 		"no egress":                  {spec: `"networkPolicy":{"mode":"DenyAllEgress"},`, want: []string{egress}},
+		"old Ray":                    {spec: `"rayVersion":"2.54.1",`, want: []string{"head: Ray 2.54.1 does not export"}},
 		"no ingress":                 {spec: `"networkPolicy":{"mode":"DenyAllIngress"},`},
 	} {
 		t.Run(name, func(t *testing.T) {
