@@ -21,6 +21,10 @@ func TestNarrowWindow(t *testing.T) {
 		Keys  []*int64
 		Marks []string
 		Phone struct{ Bottom, Height float64 }
+		List  struct {
+			Top            float64
+			Folded, Opened bool
+		}
 
 		Windows []struct {
 			Width, Height, Right float64
@@ -50,6 +54,9 @@ func TestNarrowWindow(t *testing.T) {
 	}
 	if seen.Phone.Height == 0 || seen.Phone.Bottom > seen.Phone.Height {
 		t.Errorf("the bar on a phone ends at %.0f of %.0f pixels", seen.Phone.Bottom, seen.Phone.Height)
+	}
+	if l := seen.List; l.Top > 400 || !l.Folded || !l.Opened {
+		t.Errorf("the list on a phone: %+v", l)
 	}
 	for _, w := range seen.Windows {
 		if tabs := strings.Join(w.Tabs, ", "); w.Height > 41 || w.Right > w.Width || w.Folded != (w.Width < 1250) ||

@@ -18,7 +18,12 @@
     element.textContent = text || '';
     return element;
   }
-  function shown() { return new URLSearchParams(location.search).toString(); }
+  // shown is the list's query, whatever page of it is shown.
+  function shown() {
+    var query = new URLSearchParams(location.search);
+    query.delete('page');
+    return query.toString();
+  }
   // suggested is a name made of the filters' values.
   function suggested() { return Array.from(new URLSearchParams(shown()).values()).join(' '); }
 
