@@ -105,6 +105,7 @@ func TestUnreachable(t *testing.T) {
 		strings.Replace(plain.URL, "http:", "https:", 1): "does not speak HTTPS",
 		gone.URL:                "check the address",
 		"http://h.invalid:8080": "check the address",
+		gone.URL + "/homepage/": gone.URL + ": ", // as a browser shows it
 	} {
 		base, err := ParseBase(address)
 		must.OK(t, err)

@@ -48,7 +48,7 @@ func copyCommand(o *operator) command {
 		if err != nil {
 			return err
 		}
-		target, root, err := c.open(ctx, o.log)
+		target, root, err := c.open(ctx, o.storage, o.log)
 		if err != nil {
 			return err
 		}
@@ -72,7 +72,9 @@ func copyCommand(o *operator) command {
 
 // open opens the target's store, and returns it with its root. All errors are of usage. Whether the target can be
 // reached and written is seen at the first request, as for the source.
-func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store blob.Store, root string, err error) {
+func (c *copyOptions) open(ctx context.Context, source backend.Config, log logrus.FieldLogger) (store blob.Store,
+	root string, err error) {
+
 	if len(c.to) == 0 {
 		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
 			"storage-backend=s3 --to s3-bucket=history"))
@@ -82,6 +84,9 @@ func (c *copyOptions) open(ctx context.Context, log logrus.FieldLogger) (store b
 	config.AddFlags(fs)
 	if err := c.setTarget(fs); err != nil {
 		return nil, "", UsageError(err)
+	}
+	if config.IsAt(&source) {
+		return nil, "", UsageError(errors.New("--to: the target is the source itself: name another place"))
 	}
 	if store, err = backend.Open(ctx, config, log); err != nil {
 		return nil, "", UsageError(fmt.Errorf("--to: %w", err))

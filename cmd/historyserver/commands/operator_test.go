@@ -239,6 +239,7 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"name the session":         {"note", "--pin", dir},
 		"historyserver ls":         {"show", recorded, dir},
 		"--to local-dir":           {"copy", "--all", dir},
+		"the source itself":        {"copy", "--all", dir, "--to=" + dir[2:] + "/"},
 		"storage flag":             {"copy", "--all", dir, "--to=nothing=x"},
 		"want table, json or yaml": {"du", "-o", "xml", dir},
 		"--longer=\"long\"":        {"ls", "--longer=long", dir},

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -242,6 +243,20 @@ func trimVariables() {
 func (c *Config) IsLocal() bool {
 	name := strings.ToLower(c.Backend)
 	return name == "local" || name == "localtest"
+}
+
+// IsAt says whether two configurations name the same place, as far as their settings are spelled alike.
+func (c *Config) IsAt(other *Config) bool {
+	place := func(c *Config) []string {
+		all := []string{strings.ToLower(c.Backend), c.BucketKey(c.Root + "/"), c.S3.Bucket, c.S3.Endpoint, c.GCS.Bucket,
+			c.GCS.Endpoint, c.Azure.Container, c.Azure.AccountURL, c.Azure.Account, c.OSS.Bucket, c.OSS.Endpoint}
+		if c.IsLocal() {
+			folder, _ := filepath.Abs(c.LocalDir)
+			all = append(all[:2], folder)
+		}
+		return all
+	}
+	return slices.Equal(place(c), place(other))
 }
 
 // Describe says for people where everything is stored.

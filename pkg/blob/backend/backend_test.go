@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,28 @@ func TestPlaces(t *testing.T) {
 		if describe, key := c.Describe(), c.BucketKey(c.Root+"/metadir/x"); describe != test.describe ||
 			key != test.key {
 			t.Errorf("%q: %q, %q", test.args, describe, key)
+		}
+	}
+}
+
+// TestIsAt: a place is the same however its folder is written and whoever asks; another bucket or prefix is another.
+func TestIsAt(t *testing.T) {
+	s3 := []string{"--storage-backend=s3", "--s3-bucket=b", "--s3-region=eu-west-1"}
+	for _, test := range []struct {
+		one, other []string
+		want       bool
+	}{
+		{[]string{"--local-dir=data"}, []string{"--local-dir=./x/../data/", "--storage-backend=LOCAL"}, true},
+		{[]string{"--local-dir=data"}, []string{"--local-dir=data2"}, false},
+		{[]string{"--local-dir=data"}, []string{"--local-dir=data", "--storage-root-dir=other"}, false},
+		{s3, append(slices.Clone(s3), "--s3-profile=me", "--local-dir=elsewhere"), true},
+		{s3, append(slices.Clone(s3), "--storage-prefix=team-a/"), false},
+		{s3, append(slices.Clone(s3), "--s3-bucket=c"), false},
+		{s3, append(slices.Clone(s3), "--s3-endpoint=minio:9000"), false},
+	} {
+		one, other := must.Get(load(t, test.one, nil))(t), must.Get(load(t, test.other, nil))(t)
+		if one.IsAt(&other) != test.want || other.IsAt(&one) != test.want {
+			t.Errorf("%q and %q: want %v", test.one, test.other, test.want)
 		}
 	}
 }
