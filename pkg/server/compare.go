@@ -54,8 +54,12 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 		if len(page.Form) > 0 {
 			status = http.StatusNotFound // the request asked for a comparison, not only for the form
 		}
-	case err != nil:
-		return err
+	case err != nil: // that it is about this session, and not about the form, is returned below
+		p := problem.Of(err, s.opts.Storage)
+		if p.Status != http.StatusBadRequest && p.Status != http.StatusGone {
+			return err
+		}
+		page.Nothing, status = &compare.NothingError{Detail: p.Detail, Advice: p.Advice}, p.Status
 	}
 	chosen, err := readChoice(r)
 	if err != nil {
@@ -134,9 +138,9 @@ func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 	return err
 }
 
-// comparedWith returns the session that with names: the name of one of the same cluster, or namespace/cluster/session.
-// If with is "", it returns instead the earlier sessions, the newest first: of the same cluster, and of other clusters
-// that the same RayJob or RayService made. After an error neither counts.
+// comparedWith returns the session that with names: the name of one of the same cluster, namespace/cluster/session, or
+// namespace/cluster for its latest one. If with is "", it returns instead the earlier sessions, the newest first: of
+// the same cluster, and of other clusters that the same RayJob or RayService made. After an error neither counts.
 func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with string) (named *catalog.Entry,
 	earlier []catalog.Entry, err error) {
 	if with == "" {
@@ -145,11 +149,13 @@ func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with s
 		return nil, catalog.Earlier(l.Matching(before, time.Now()), session), l.Unavailable()
 	}
 	selector := catalog.Selector{Namespace: session.Ref.Namespace, Name: session.Ref.Cluster, Session: with}
-	if parts := strings.Split(with, "/"); len(parts) == 3 {
-		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: parts[2]}
-	} else if len(parts) != 1 {
+	switch parts := strings.Split(with, "/"); len(parts) {
+	case 1:
+	case 2, 3:
+		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: append(parts, catalog.Latest)[2]}
+	default:
 		return nil, nil, &param.Error{Name: "with", Value: with,
-			Want: "a session of the same cluster, or namespace/cluster/session"}
+			Want: "a session of the same cluster, or namespace/cluster or namespace/cluster/session"}
 	}
 	e, err := s.sessions.Find(ctx, selector)
 	return &e, nil, err

@@ -91,6 +91,7 @@ func TestFleet(t *testing.T) {
 		holds  string
 	}{
 		"/fleet?from=2020-01-01&to=2020-01-02": {200, "No session began on these days"},
+		"/fleet?q=nobody":                      {200, "No session of these days matches"},
 		"/fleet/":                              {302, ""},
 		"/fleet?from=never":                    {400, "Want a date"},
 		"/api/history/fleet?by=gold":           {400, "node, cpu, gpu, memory or cost"},

@@ -290,6 +290,9 @@ func figureText(v any) string {
 	case int:
 		return formatCount(v)
 	case float64:
+		if v == 0 { // no attempt finished
+			return "–"
+		}
 		return human.Seconds(v)
 	}
 	panic(fmt.Sprintf("%T is neither a count nor seconds", v))
