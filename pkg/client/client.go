@@ -56,10 +56,11 @@ func New(base *url.URL, transport http.RoundTripper) *Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
 }
 
-// ParseBase reads the address of a server, or of its list of sessions, and adds a slash to its path. The error has neither the address nor the
-// error of package url in it, because they may contain a password.
+// ParseBase reads the address of a server, or of its list of sessions, and adds a slash to its path. The error has
+// neither the address nor the error of package url in it, because they may contain a password.
 func ParseBase(address string) (*url.URL, error) {
-	base, err := url.Parse(strings.TrimRight(strings.TrimSuffix(strings.TrimRight(address, "/"), "/homepage"), "/") + "/")
+	root := strings.TrimSuffix(strings.TrimRight(address, "/"), "/homepage")
+	base, err := url.Parse(strings.TrimRight(root, "/") + "/")
 	if err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 		base.Fragment != "" {
 		return nil, errors.New("--server: want an address such as https://history.example.com")

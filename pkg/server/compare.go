@@ -49,7 +49,10 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
 	var err error
 	page.Report, err = s.compare(r)
+	var wrong *param.Error
 	switch {
+	case errors.As(err, &wrong) && wrong.Name != "with":
+		return err
 	case errors.As(err, &page.Nothing): // the page says why there is no comparison
 		if len(page.Form) > 0 {
 			status = http.StatusNotFound // the request asked for a comparison, not only for the form

@@ -6,7 +6,8 @@
 // JOB: {root, base, job, tasks}: the list's address, a session's, the page of a job below that, and how many tasks the server is to have
 // REPORT: {width, enter: right edge of the first session's button, name: {text, shown, whole}, link: where its name leads to,
 //   keys: [the moment after each key, ms or null], marks: [times below the slider], cut: what the bar says of the table,
-//   list: {top: of the first session on the screen of a phone, folded: that fields of the form are hidden, opened: that More filters shows them},
+//   list: {top: of the first session on the screen of a phone, folded: that fields of the form are hidden, opened: that More filters shows them,
+//     back: the outcome in the form after one was chosen and one went back},
 //   phone: {bottom: of the bar on the screen of a phone, height: of the screen},
 //   windows: [{width, height: of the bar, right: where its last part ends, folded: that it has a menu, tabs: [title and address]}]}
 const fs = require('fs');
@@ -69,10 +70,14 @@ const width = 800;
   const phone = await (await browser.newContext({ viewport: { width: 400, height: 800 }, isMobile: true, hasTouch: true })).newPage();
   phone.setDefaultTimeout(WAIT);
   await phone.goto(job.root);
-  const top = await phone.locator('a.name').first().evaluate(a => a.getBoundingClientRect().top), state = phone.getByLabel('State');
-  const folded = !await state.isVisible();
+  const top = await phone.locator('a.name').first().evaluate(a => a.getBoundingClientRect().top), outcome = phone.locator('[name=outcome]');
+  const folded = !await outcome.isVisible();
   await phone.getByText('More filters').click();
-  report.list = { top, folded, opened: await state.isVisible() };
+  report.list = { top, folded, opened: await outcome.isVisible() };
+  await outcome.selectOption('failed');
+  await phone.waitForURL(/outcome=failed/);
+  await phone.goBack({ waitUntil: 'load' });
+  report.list.back = await outcome.inputValue();
   await phone.goto(job.base + job.job);
   await phone.getByText(/^\s*Task Table\s*$/i).first().waitFor();
   report.phone = await phone.evaluate(() => {

@@ -24,6 +24,7 @@ func TestNarrowWindow(t *testing.T) {
 		List  struct {
 			Top            float64
 			Folded, Opened bool
+			Back           string
 		}
 
 		Windows []struct {
@@ -55,7 +56,7 @@ func TestNarrowWindow(t *testing.T) {
 	if seen.Phone.Height == 0 || seen.Phone.Bottom > seen.Phone.Height {
 		t.Errorf("the bar on a phone ends at %.0f of %.0f pixels", seen.Phone.Bottom, seen.Phone.Height)
 	}
-	if l := seen.List; l.Top > 400 || !l.Folded || !l.Opened {
+	if l := seen.List; l.Top > 400 || !l.Folded || !l.Opened || l.Back != "" {
 		t.Errorf("the list on a phone: %+v", l)
 	}
 	for _, w := range seen.Windows {

@@ -79,7 +79,7 @@ func BadRequest(err error) *Problem {
 		return p
 	}
 	return &Problem{Status: http.StatusBadRequest, Title: "Bad request", Detail: Sentence(err),
-		Advice: "Correct the address and try again."}
+		Advice: "Correct it and try again."}
 }
 
 // NoRoute is the answer to a request for which there is no route. status is 404 if the path is unknown, and 405 if it

@@ -9,6 +9,12 @@
   addEventListener('hashchange', reveal);
   reveal();
 
+  // The address is that of the finding that was opened last, so that it is open when somebody comes back, or gets a link.
+  document.addEventListener('click', function (event) {
+    var summary = event.target.closest('.finding > summary'), body = summary && summary.parentElement.querySelector('.body');
+    if (body && !summary.parentElement.open) { history.replaceState(null, '', '#' + body.id); }
+  });
+
   var filters = document.querySelector('.filters');
   if (filters) { filters.addEventListener('change', function () { filters.submit(); }); }
 

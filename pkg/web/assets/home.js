@@ -31,6 +31,8 @@
       if (event.target.tagName === 'SELECT') { go(); }
     });
     filters.addEventListener('submit', function (event) { event.preventDefault(); go(); });
+    // A list that the browser kept as it was left has in its form what was chosen then.
+    addEventListener('pageshow', function (event) { if (event.persisted) { location.reload(); } });
   }
 
   function page(url) {
