@@ -83,6 +83,10 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 		}
 	}
 	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name,
+		"with": "lab"}); !failed || !strings.Contains(text, "the same session twice") {
+		t.Errorf("with the latest session of a cluster: %s", text)
+	}
+	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name,
 		"with": "secret/classified/" + name}); !failed || !strings.Contains(text, "Forbidden") ||
 		strings.Contains(text, "content") {
 		t.Errorf("compared as ann: %t %s", failed, text)

@@ -187,10 +187,13 @@ func (f filters) form() url.Values {
 	form := url.Values{}
 	for field, value := range reflect.ValueOf(f).Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		form.Set(name, value.String())
+		if name == "query" {
+			name = "q"
+		}
+		if value.String() != "" {
+			form.Set(name, value.String())
+		}
 	}
-	form.Set("q", form.Get("query"))
-	form.Del("query")
 	return form
 }
 
@@ -262,9 +265,12 @@ type fleet struct {
 // fleet is the tool fleet.
 func (t *tools) fleet(ctx context.Context, in fleet) (string, error) {
 	query := in.form()
-	query.Set("by", in.By)
+	if in.By != "" {
+		query.Set("by", in.By)
+	}
+	page := "fleet?" + query.Encode()
 	query.Set("top", strconv.Itoa(limitOr(in.Top, 10, 100)))
-	return t.fetch(ctx, "fleet", "api/history/fleet", query)
+	return t.fetch(ctx, page, "api/history/fleet", query)
 }
 
 type why struct {
@@ -300,7 +306,7 @@ type comparison struct {
 // compare is the tool compare. It looks the other session up, unless it is given by its name alone: then it is one of
 // the same cluster, which the server finds. Tables have 20 rows, or as many as are asked for, at most 100.
 func (t *tools) compare(ctx context.Context, in comparison) (string, error) {
-	if in.With != "" && strings.Contains(in.With, "/") {
+	if in.With != "" && !catalog.IsAlias(in.With) && !strings.HasPrefix(in.With, "session_") {
 		with, err := t.Find(ctx, in.With)
 		if err != nil {
 			return "", err

@@ -145,6 +145,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	page := "http://" + host + "/namespaces/a/clusters/b/sessions/c/"
 	ask("list_sessions", map[string]any{}, page)
 	ask("why", map[string]any{"session": "a/b/c"}, page)
+	ask("fleet", map[string]any{"query": "nightly", "by": "cpu", "top": 3}, "http://"+host+"/fleet?by=cpu&q=nightly\n")
 	redirects = true
 	ask("why", map[string]any{"session": "a/b/c"}, "redirects to http://")
 }
