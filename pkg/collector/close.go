@@ -70,21 +70,16 @@ func (s *shutdown) runSteps() error {
 	c := s.c
 	c.draining.Store(true)
 	failed := s.runStep("taking the last snapshots", c.finalSnapshots)
-	_ = s.runStep("reading the last metrics", c.lastMetrics)
-	failed = errors.Join(failed, s.runStep("waiting for Ray", c.awaitRay))
+	_ = s.runShort("reading the last metrics", c.lastMetrics)
+	failed = errors.Join(failed, s.runShort("waiting for Ray", c.awaitRay))
 	_ = s.runStep("ending the watch over sessions", func(context.Context) error {
 		c.watching.Close()
 		c.metadata.Close()
 		return nil
 	})
 	_ = s.runStep("ending the scan of logs", func(context.Context) error { c.tailer.Close(); return nil })
-	_ = s.runStep("ending the uploads under way", func(ctx context.Context) error {
-		ctx, cancel := withShareOfTime(ctx)
-		defer cancel()
-		c.shipper.Close(ctx)
-		return nil
-	})
-	failed = errors.Join(failed, s.runStep("ending the events' server", c.stopTaking),
+	_ = s.runShort("ending the uploads under way", func(ctx context.Context) error { c.shipper.Close(ctx); return nil })
+	failed = errors.Join(failed, s.runShort("ending the events' server", c.opts.Servers.stopTaking),
 		s.runStep("storing what is left", c.storeRest))
 	if failed == nil {
 		failed = s.runStep("storing the ends of sessions", c.endSessions)
@@ -104,6 +99,15 @@ func (s *shutdown) runStep(step string, work func(context.Context) error) error 
 		s.c.opts.Log.WithField("took", took.Round(time.Millisecond)).Infof("shutdown: %s", step)
 	}
 	return err
+}
+
+// runShort makes one step within a share of the time.
+func (s *shutdown) runShort(step string, work func(context.Context) error) error {
+	return s.runStep(step, func(ctx context.Context) error {
+		ctx, cancel := withShareOfTime(ctx)
+		defer cancel()
+		return work(ctx)
+	})
 }
 
 // withShareOfTime gives one step a fifth of the time that remains, so that enough remains for the last uploads.
@@ -138,8 +142,6 @@ func (c *Collector) lastMetrics(ctx context.Context) error {
 		return nil
 	}
 	c.scraper.Close()
-	ctx, cancel := withShareOfTime(ctx)
-	defer cancel()
 	c.scraper.ScrapeOnce(ctx)
 	return nil
 }
@@ -152,8 +154,6 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 	if err != nil || len(present) == 0 {
 		return err
 	}
-	ctx, cancel := withShareOfTime(ctx)
-	defer cancel()
 	for {
 		running, err := c.runs.lookForRaylets(time.Now())
 		if err != nil || !anyRuns(present, running) {
@@ -163,12 +163,6 @@ func (c *Collector) awaitRay(ctx context.Context) error {
 			return nil // the step's share is over
 		}
 	}
-}
-
-func (c *Collector) stopTaking(ctx context.Context) error {
-	ctx, cancel := withShareOfTime(ctx)
-	defer cancel()
-	return c.opts.Servers.stopTaking(ctx)
 }
 
 // storeRest stores all logs and spooled data that are left. Scans for logs run beside the uploads: a scan of very many

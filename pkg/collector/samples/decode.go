@@ -226,7 +226,9 @@ func (d *Decoder) readSeries(in *scanner) {
 			d.wants = d.visitor.Wants(d.name)
 		}
 		if id < d.series || !d.wants { // a line may be stored twice
-			in.skipArray()
+			for in.more(']') {
+				in.string()
+			}
 			continue
 		}
 		d.labels = d.labels[:0]

@@ -148,28 +148,6 @@ func (s *scanner) string() []byte {
 	return []byte(text)
 }
 
-// skipArray skips the rest of an array of strings of which at least one was read.
-func (s *scanner) skipArray() {
-	for s.err == nil {
-		switch s.peek() {
-		case ']':
-			s.at++
-			return
-		case ',':
-			s.at++
-		case '"':
-			end := jsontext.StringEnd(s.data, s.at+1)
-			if end == len(s.data) {
-				s.fail("string without an end")
-				return
-			}
-			s.at = end + 1
-		default:
-			s.fail("want a string")
-		}
-	}
-}
-
 // skipNumbers reads to the end of an array of numbers and values.
 func (s *scanner) skipNumbers() {
 	n := bytes.IndexByte(s.data[s.at:], ']')
