@@ -64,7 +64,7 @@ func (b *builder) endedWith(lost *finding, e *driverEnd) bool {
 // driverFinding adds the finding about how a driver ended: the surest that is known counts. waited says that the driver
 // had waited too long for something.
 func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) {
-	f = b.neverStarted(j, e)
+	f = b.neverStarted(j)
 	if f == nil && j.supervisorFailed() {
 		f = b.supervisorFailed(j, e)
 	}
@@ -102,8 +102,8 @@ func (b *builder) driverFinding(j *job, e *driverEnd) (f *finding, waited bool) 
 
 // neverStarted returns the finding about a job whose driver was not started; nil if it was started, or if Ray does not
 // say.
-func (b *builder) neverStarted(j *job, e *driverEnd) (f *finding) {
-	env := envFailure(j, e.log)
+func (b *builder) neverStarted(j *job) (f *finding) {
+	env := envFailure(j)
 	said, _, _ := strings.Cut(j.Message, logsInMessage) // the rest is the driver's own
 	switch {
 	case env != "":
@@ -143,15 +143,10 @@ func messageOf(j *job) string {
 	return j.Message
 }
 
-// envFailure returns Ray's text that a job did not start because of its runtime environment, from its record or from
-// the driver's log; "" if there is none.
-func envFailure(j *job, log *logText) string {
-	const begins = "runtime_env setup failed"
-	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, begins) {
+// envFailure returns Ray's text that a job did not start because of its runtime environment; "" if it does not say so.
+func envFailure(j *job) string {
+	if strings.Contains(j.ErrorType, "RUNTIME_ENV") || strings.HasPrefix(j.Message, "runtime_env setup failed") {
 		return j.Message
-	}
-	if at := strings.Index(log.text, "\n"+begins); at >= 0 {
-		return log.text[at:]
 	}
 	return ""
 }

@@ -39,7 +39,6 @@ type finding struct {
 	ignored      bool   // its program said that it may fail
 	late         bool   // worker processes were still starting when Ray gave them up, as on a node with too much to do
 	ofArgument   bool   // an actor was not created because an argument of its constructor had failed
-	detached     bool   // it is about an actor that lives longer than its job, so that others may lack it
 }
 
 // occurrence is one time that something failed.
@@ -260,11 +259,6 @@ func (f *finding) rootCause() *finding {
 		f = f.because[0]
 	}
 	return f
-}
-
-// isHung reports whether the finding is about a call that did not end, or about waiting for such a call.
-func (f *finding) isHung() bool {
-	return f.Kind == Timeout && (f.raised.Type == "GetTimeoutError" || f.rootCause().raised.Type == "")
 }
 
 // actorClass returns the class of the actor whose method is the first of the finding's names; "" if it has no names.

@@ -462,10 +462,6 @@ func rewordedIn(text string, raised output.Exception) string {
 	return handled.String()
 }
 
-// replicaCall matches the name of a method of a Serve replica, "ServeReplica:app:deployment.method", also behind the
-// replica's own name.
-var replicaCall = lazyregexp.New(`^(?:SERVE_REPLICA::[^:]*:)?ServeReplica:([^:]+):([^.:]+)`)
-
 // raisedBy returns the finding about an exception that a task raised, or that was raised in a task that it called.
 func (b *builder) raisedBy(a *failedAttempt) *finding {
 	raised, actor := output.ExceptionOf(a.text), b.session.Actor(actorIDOf(a.row))
@@ -485,14 +481,6 @@ func (b *builder) raisedBy(a *failedAttempt) *finding {
 	}
 	cancelled := raised.Type == "TaskCancelledError" || raised.Type == "RequestCancelledError" || // the latter: Serve's
 		raised.Message == "'Handlers' object is not callable" // ray.cancel while Ray defers SIGINT (DeferSigint)
-	if m := replicaCall().FindStringSubmatch(raiser); m != nil && !cancelled {
-		app, deployment := m[1], m[2]
-		f := b.replicaFailed(app, deployment, raised)
-		if f.Title == "" {
-			f.Title = fmt.Sprintf("Calls of deployment %s of application %s raised %s", deployment, app, raised)
-		}
-		return f
-	}
 	findingKind := TaskFailed
 	switch {
 	case cancelled:
@@ -519,10 +507,6 @@ func (b *builder) raisedBy(a *failedAttempt) *finding {
 	}
 	f.addName(raiser)
 	f.addRaiser(actor, a.name)
-	if raised.More > 0 {
-		f.addEvidence(Evidence{Source: "event", Text: fmt.Sprintf("task %s raised %s with %d more in its group: %s",
-			a.name, raised, raised.More, a.text), Link: a.entity.Link})
-	}
 	// readActors found actors before whose constructors got an argument that raised the exception.
 	for _, died := range b.findings {
 		if died.ofArgument && died.job == a.row.Job() && died.raised.Same(raised) {
