@@ -77,9 +77,9 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (ended,
 		}
 	}
 	if id, ok := moment.SubmissionOf(log.Path); ok {
-		jobs, err := m.Jobs(ctx)
-		job := moment.FindJob(jobs, id)
-		return job != nil && jobstatus.Ended(job.Status), job != nil, err
+		jobs, err := jobsAt(ctx, m)
+		ended, begun := jobs[id]
+		return ended, begun, err
 	}
 	output, ok := logname.ParseOutput(path.Base(log.Path))
 	if !ok || output.Rotated {
@@ -92,6 +92,25 @@ func writerAt(ctx context.Context, m *moment.Moment, log moment.LogFile) (ended,
 		}
 	}
 	return m.EndedActorWorkers()[output.Worker], true, nil
+}
+
+// jobCache caches which jobs had ended at the moment that was last asked for: see outputCache.
+type jobCache struct {
+	ended shared.Value[map[string]bool]
+}
+
+// jobsAt returns the submissions that existed at the moment, and whether they had ended.
+func jobsAt(ctx context.Context, m *moment.Moment) (map[string]bool, error) {
+	key := fmt.Sprint(moment.StateOf(m.Session), " ", m.At)
+	return moment.Cached[jobCache](m).ended.GetFor(ctx, key, func(ctx context.Context) (map[string]bool, error) {
+		jobs, err := m.Jobs(ctx)
+		ended := map[string]bool{}
+		for i := range jobs {
+			ended[jobs[i].SubmissionID] = jobstatus.Ended(jobs[i].Status)
+		}
+		delete(ended, "") // drivers without a submission
+		return ended, err
+	})
 }
 
 // tasksCut moves the cut of a worker's log back to where the output of the first task begins that ran after the moment.

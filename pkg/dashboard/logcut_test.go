@@ -122,8 +122,8 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 	}
 }
 
-// TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment is found out for all of them
-// in one go: nobody goes through the tasks whose context has ended.
+// TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment, and which jobs had ended by
+// then, is found out for all logs in one go: nobody goes through them whose context has ended.
 func TestTasksAreGoneThroughOnce(t *testing.T) {
 	a := recorded(t)
 	m := New(Options{Log: silent.Logger()}).MomentAt(a.session, at("23:20:28"))
@@ -136,6 +136,10 @@ func TestTasksAreGoneThroughOnce(t *testing.T) {
 	m.At++
 	if _, err := outputsAt(ended, m); !errors.Is(err, context.Canceled) {
 		t.Errorf("at another moment: %v", err)
+	}
+	jobs := must.Get(jobsAt(t.Context(), m))(t)
+	if again, err := jobsAt(ended, m); err != nil || len(again) != len(jobs) || len(jobs) == 0 {
+		t.Errorf("%d jobs, then %d: %v", len(jobs), len(again), err)
 	}
 }
 
