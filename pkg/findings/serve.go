@@ -103,13 +103,16 @@ func (c *controllerLog) applicationsFailed() {
 			failed = append(failed, m)
 		}
 	}
+	deleted := map[string]int64{} // when last
+	for _, d := range c.matches(c.log, appDeleted()) {
+		deleted[d.groups[1]] = max(deleted[d.groups[1]], d.at)
+	}
 	for _, m := range failed {
 		app := m.groups[1]
 		said, shown := c.logEntry(m)
 		f := c.applicationFailed(app, said, m.at, shown)
 		// whoever gives up at once deletes it, too, as a program does that ends
-		deleted := func(d match) bool { return d.groups[1] == app && d.at-m.at > atTheEnd }
-		if c.startedAfter(m.to, "app", app) || slices.ContainsFunc(c.matches(c.log, appDeleted()), deleted) {
+		if c.startedAfter(m.to, "app", app) || deleted[app]-m.at > atTheEnd {
 			f.Severity = Warning // it was deployed again, or somebody gave it up
 		}
 	}
