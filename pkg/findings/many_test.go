@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -73,5 +74,19 @@ func TestManyLookUps(t *testing.T) {
 	})
 	if allocated > 1000*many {
 		t.Errorf("%d bytes were allocated", allocated)
+	}
+}
+
+// TestManyEntries: lines without dates do not end an entry, so each of many may have all others behind it.
+func TestManyEntries(t *testing.T) {
+	const line = "WARNING a b controller 1 -- Deploying app 'x' failed\n"
+	log := &logText{text: strings.Repeat(line, 3*maxEntries/maxPlace)}
+	b, read := &builder{zone: time.UTC, moment: &moment.Moment{}}, 0
+	for at := 0; at < len(log.text); at += len(line) {
+		said, _ := b.logEntry(match{log: log, from: at, to: at + len(line) - 1})
+		read += len(said)
+	}
+	if read < maxEntries || read > maxEntries+maxPlace+2*len(log.text) {
+		t.Errorf("%d bytes of entries were read", read)
 	}
 }

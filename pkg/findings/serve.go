@@ -118,10 +118,16 @@ func (c *controllerLog) applicationsFailed() {
 	}
 }
 
+const maxEntries = 32 << 20 // bytes of entries that are read whole: without dates, one may contain all that follow
+
 // logEntry returns the entry of a log that begins with a match: said is what it says behind the match, and shown is all
-// of it.
+// of it. Of the entries behind maxEntries it is the line.
 func (b *builder) logEntry(m match) (said string, shown Evidence) {
-	end := entryEnd(m.log, m.to)
+	_, end := m.log.lineBounds(m.to)
+	if b.entryBytes < maxEntries {
+		end = entryEnd(m.log, m.to)
+		b.entryBytes += end - m.to
+	}
 	return m.log.text[m.to:end], b.evidence(m.log, m.from, end)
 }
 
