@@ -204,7 +204,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	d = &details{readAt: began}
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
 	hasMetadata := false
-	facts := lifetime.NewFacts(c.opts.Root, ref, marked)
+	signs := lifetime.NewSigns(c.opts.Root, ref, marked)
 	for o, err := range c.opts.Store.List(ctx, layout.Prefix(c.opts.Root, ref), blob.ListOptions{}) {
 		if err != nil {
 			return d, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
@@ -214,13 +214,13 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		hasMetadata = hasMetadata || o.Key == metadataKey
 		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // zero after an error, as Add takes it
 		from.add(parsed, o)
-		facts.Add(parsed, o)
+		signs.Add(parsed, o)
 	}
-	failed := facts.Read(ctx, c.opts.Store, c.logDamaged) // the error, if objects of metadata cannot be read
-	life := facts.Life(time.Now(), c.opts.Quiet)
-	d.lastWrite, d.start, d.end, d.Nodes = facts.LastWrite, life.Start, life.End, max(0, facts.End.Nodes)
-	d.OwnerKind, d.OwnerName = Kind(facts.Start.OwnerKind), facts.Start.OwnerName
-	d.RayVersion = cmp.Or(facts.End.RayVersion, facts.Start.RayVersion)
+	failed := signs.Read(ctx, c.opts.Store, c.logDamaged) // the error, if objects of metadata cannot be read
+	life := signs.Life(time.Now(), c.opts.Quiet)
+	d.lastWrite, d.start, d.end, d.Nodes = signs.LastWrite, life.Start, life.End, max(0, signs.End.Nodes)
+	d.OwnerKind, d.OwnerName = Kind(signs.Start.OwnerKind), signs.Start.OwnerName
+	d.RayVersion = cmp.Or(signs.End.RayVersion, signs.Start.RayVersion)
 	if d.RayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
@@ -233,7 +233,7 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		}
 		d.RayVersion = metadata.Data.RayVersion
 	}
-	from.labels, from.ahead = facts.Start.Labels, life.Ahead
+	from.labels, from.ahead = signs.Start.Labels, life.Ahead
 	return d, from, failed
 }
 

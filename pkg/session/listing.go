@@ -61,7 +61,7 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 		snapshots: snapshots.New(s.store, snapshots.Options{Memory: s.opts.Memory, Grew: s.opts.Grew})}
 	streams := make(map[string]*chunks.Stream)
 	hash := newSourceHash()
-	facts := lifetime.NewFacts(root, ref, time.Time{})
+	signs := lifetime.NewSigns(root, ref, time.Time{})
 	for object, err := range objects {
 		if err == nil && (found.version.objects+1)%listingStep == 0 {
 			err = tasktable.CheckBudget(s.opts.Reserve, found.memory())
@@ -70,7 +70,7 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 			return nil, fmt.Errorf("list session %s: %w", ref, err)
 		}
 		o, err := layout.ParseObject(root, ref, object.Key)
-		facts.Add(o, object)
+		signs.Add(o, object)
 		if err != nil {
 			found.foreign++
 			found.version.add(object)
@@ -98,11 +98,11 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 			found.snapshots.Add(o, object)
 		}
 	}
-	if err := facts.ReadLife(ctx, s.store); err != nil {
+	if err := signs.ReadLife(ctx, s.store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
-	found.endStored = facts.EndStored()
-	found.life = facts.Life(time.Now(), lifetime.Idle)
+	found.endStored = signs.EndStored()
+	found.life = signs.Life(time.Now(), lifetime.Idle)
 	found.sources.Fingerprint = hash.sum()
 	for _, stream := range found.events {
 		stream.Sort()

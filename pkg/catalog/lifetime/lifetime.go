@@ -1,7 +1,7 @@
 // Package lifetime says whether a session runs, since when, and when it ended, from what is stored of it. Everything
 // that asks this asks here.
 //
-//	listed objects ──► Facts ──► Read: what the head's collectors say ──► Life ──► Runs
+//	listed objects ──► Signs ──► Read: what the head's collectors say ──► Life ──► Runs
 //
 // An end marker is a fact about one head. With GCS fault tolerance the next head continues under the same session name,
 // and workers may live through all of this. So the newest end counts only while nothing shows that the session
@@ -86,7 +86,7 @@ func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time
 // Life says when the session started, and whether and when it ended. A session without an end marker whose objects all
 // seem to be a copy ended at the latest time in their names, but only if nothing was stored for quiet and Idle: until
 // then more of the copy may come.
-func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
+func (f *Signs) Life(now time.Time, quiet time.Duration) Life {
 	if life, ok := f.lifeByNames(now); ok {
 		return life
 	}
@@ -116,7 +116,7 @@ func (f *Facts) Life(now time.Time, quiet time.Duration) Life {
 //
 // The end is then the latest time in names if no head's end is stored. Otherwise it is what the newest mark of an end
 // recorded or, if none recorded a time that can be true, the latest time in names.
-func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
+func (f *Signs) lifeByNames(now time.Time) (life Life, ok bool) {
 	named, known := layout.NamedStart(f.ref.Name)
 	if !known || f.LastWrite.IsZero() || named.After(now) || !named.After(f.LastWrite.Add(layout.MaxZone)) {
 		return life, false
@@ -148,7 +148,7 @@ func (f *Facts) lifeByNames(now time.Time) (life Life, ok bool) {
 
 // recordedOrNamed returns the earliest stored start or, without one, the start by the session's name; zero if neither
 // is known.
-func (f *Facts) recordedOrNamed() time.Time {
+func (f *Signs) recordedOrNamed() time.Time {
 	if start := f.recordedStart(); !start.IsZero() {
 		return start
 	}
@@ -158,7 +158,7 @@ func (f *Facts) recordedOrNamed() time.Time {
 // namedStart returns the start that the session's name has, in the head's local time; zero if it has none. If that is
 // more than an hour from the first hour of which there are events, it is moved by whole hours to be within that one:
 // zones are mostly whole hours from UTC.
-func (f *Facts) namedStart() time.Time {
+func (f *Signs) namedStart() time.Time {
 	named, _ := layout.NamedStart(f.ref.Name)
 	if named.IsZero() || f.hour.IsZero() || f.hour.Sub(named).Abs() < time.Hour {
 		return named
@@ -167,7 +167,7 @@ func (f *Facts) namedStart() time.Time {
 }
 
 // recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.
-func (f *Facts) recordedStart() (start time.Time) {
+func (f *Signs) recordedStart() (start time.Time) {
 	for _, m := range f.ends {
 		start = earliest(start, validOrZero(m.start))
 	}
@@ -178,13 +178,13 @@ func (f *Facts) recordedStart() (start time.Time) {
 }
 
 // EndStored reports whether a head's end is stored, whatever was stored later.
-func (f *Facts) EndStored() bool {
+func (f *Signs) EndStored() bool {
 	end, _ := f.newestEnd()
 	return !end.IsZero()
 }
 
 // newestEnd returns when the last head ended, and when the newest end was stored; zero: no end is stored.
-func (f *Facts) newestEnd() (end, stored time.Time) {
+func (f *Signs) newestEnd() (end, stored time.Time) {
 	if f.hasJoined() {
 		end, stored = f.joined.endedAt(), f.joined.stored
 	}
@@ -197,7 +197,7 @@ func (f *Facts) newestEnd() (end, stored time.Time) {
 // wentOnAfter says whether the session went on after its newest end; end and stored are from newestEnd. It went on if a
 // further head started, if a new node wrote, or if a known node wrote later than grace after the end. Of copied objects
 // only the times in names and metadata count.
-func (f *Facts) wentOnAfter(end, stored time.Time) bool {
+func (f *Signs) wentOnAfter(end, stored time.Time) bool {
 	if f.allStoredAfter(end) { // by a copy
 		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.endedAt().After(end) })
 	}
@@ -218,11 +218,11 @@ func (f *Facts) wentOnAfter(end, stored time.Time) bool {
 }
 
 // allStoredAfter says whether everything was stored after the session's end, so that it must be a copy.
-func (f *Facts) allStoredAfter(end time.Time) bool { return f.first.After(end.Add(grace)) }
+func (f *Signs) allStoredAfter(end time.Time) bool { return f.first.After(end.Add(grace)) }
 
 // copiedUntil returns the latest time in the names of objects, if all of them were stored long after that: by a copy,
 // or by a collector that could not reach the store for hours. It returns zero otherwise.
-func (f *Facts) copiedUntil() time.Time {
+func (f *Signs) copiedUntil() time.Time {
 	if f.until.IsZero() || !f.first.After(f.until.Add(late)) {
 		return time.Time{}
 	}
@@ -230,11 +230,11 @@ func (f *Facts) copiedUntil() time.Time {
 }
 
 // hasJoined says whether compaction recorded that the session had ended.
-func (f *Facts) hasJoined() bool { return !f.joined.stored.IsZero() }
+func (f *Signs) hasJoined() bool { return !f.joined.stored.IsZero() }
 
 // startedAfter says whether a further head started for whose mark later returns true. A start mark of a node that had
 // written before is of a restarted collector, not of a further head.
-func (f *Facts) startedAfter(later func(mark) bool) bool {
+func (f *Signs) startedAfter(later func(mark) bool) bool {
 	for _, m := range f.starts {
 		node := f.nodes[m.node]
 		known := node != nil && !m.node.Nil() && node.first.Before(m.stored)

@@ -99,9 +99,9 @@ func (w *world) copied(wait time.Duration) {
 }
 
 // life is what is known of the session now.
-func (w *world) life() (Life, *Facts) {
+func (w *world) life() (Life, *Signs) {
 	w.t.Helper()
-	f := NewFacts(root, ref, begin)
+	f := NewSigns(root, ref, begin)
 	for o, err := range w.store.List(w.t.Context(), layout.Prefix(root, ref), blob.ListOptions{}) {
 		must.OK(w.t, err)
 		parsed, _ := layout.ParseObject(root, ref, o.Key)
@@ -306,7 +306,7 @@ func TestNamedStart(t *testing.T) {
 		"2026-11-18_12-34-56": hour.Add(-48*time.Hour + 34*time.Minute + 56*time.Second), // no zone is so far away
 	} {
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_" + named + "_000000_7"}
-		f := NewFacts(root, ref, time.Time{})
+		f := NewSigns(root, ref, time.Time{})
 		for i := range 3 {
 			key := layout.ChunkKey(layout.NodeEventsKey(root, ref, head, hour.Add(time.Duration(2-i)*time.Hour)), 0,
 				layout.Plain)
@@ -320,7 +320,7 @@ func TestNamedStart(t *testing.T) {
 
 // TestManyObjects: what a hostile collector stores by the million takes no more than a bounded memory.
 func TestManyObjects(t *testing.T) {
-	f := NewFacts(root, ref, begin)
+	f := NewSigns(root, ref, begin)
 	for i := range 100_000 {
 		at := begin.Add(time.Duration(i) * time.Second)
 		key := layout.SnapshotVersionKey(layout.MetadataKey(root, ref, layout.End), at)
@@ -356,7 +356,7 @@ func TestOneEarlyTime(t *testing.T) {
 			later},
 		"only a joined end": {map[string]layout.EndMetadata{layout.Joined: {End: told}}, time.Time{}, told},
 	} {
-		f := NewFacts(root, ref, lost)
+		f := NewSigns(root, ref, lost)
 		f.Add(layout.Object{Kind: layout.Log, Node: head, Hour: test.hour}, blob.Object{Key: "a log", ModTime: lost})
 		store := storetest.New()
 		for which, said := range test.metadata {
@@ -376,7 +376,7 @@ func TestOneEarlyTime(t *testing.T) {
 // TestAhead: a head's clock is not ahead by what stores leave out of their times, the part of a second.
 func TestAhead(t *testing.T) {
 	for ahead, want := range map[time.Duration]time.Duration{999 * time.Millisecond: 0, time.Minute: time.Minute} {
-		f := NewFacts(root, ref, begin)
+		f := NewSigns(root, ref, begin)
 		key := layout.SnapshotVersionKey(layout.SnapshotKey(root, ref, "/api/jobs/"), begin.Add(time.Hour+ahead))
 		f.Add(must.Get(layout.ParseObject(root, ref, key))(t), blob.Object{Key: key, ModTime: begin.Add(time.Hour)})
 		if got := f.Life(begin.Add(time.Hour), Idle).Ahead; got != want {
@@ -392,7 +392,7 @@ func TestMetadataIsReadWhole(t *testing.T) {
 	var end layout.EndMetadata
 	must.Fill(t, &start)
 	must.Fill(t, &end)
-	f := NewFacts(root, ref, begin)
+	f := NewSigns(root, ref, begin)
 	for n, stored := range []struct {
 		which         string
 		first, second any // of two heads: one knew nothing
@@ -412,7 +412,7 @@ func TestMetadataIsReadWhole(t *testing.T) {
 	each := []string{"NodeID", "Start", "End"}
 	for _, name := range append(must.ZeroFields(f.Start), must.ZeroFields(f.End)...) {
 		if !slices.Contains(each, name) {
-			t.Errorf("%s is lost: add it to mergeStarts or readMarks in facts.go", name)
+			t.Errorf("%s is lost: add it to mergeStarts or readMarks in signs.go", name)
 		}
 	}
 }

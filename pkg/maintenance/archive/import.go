@@ -175,11 +175,11 @@ func (i *importer) read(r io.Reader) error {
 // recordEnd stores when a session ended, if nothing else shows that because its last head was lost: the imported
 // objects have other times than the original ones.
 func (i *importer) recordEnd() error {
-	if err := i.facts.ReadLife(i.ctx, i.opts.Store); err != nil {
+	if err := i.signs.ReadLife(i.ctx, i.opts.Store); err != nil {
 		return err
 	}
-	now, last := time.Now(), i.facts.LastWrite
-	if last.IsZero() || now.Sub(last) <= inventory.Abandoned || !i.facts.Life(now, inventory.Abandoned).End.IsZero() {
+	now, last := time.Now(), i.signs.LastWrite
+	if last.IsZero() || now.Sub(last) <= inventory.Abandoned || !i.signs.Life(now, inventory.Abandoned).End.IsZero() {
 		return nil
 	}
 	return inventory.RecordEnd(i.ctx, i.opts.Store, i.opts.Root, i.ref, last)
@@ -233,7 +233,7 @@ type importer struct {
 	objects  int             // entries so far
 	bytes    int64           // of them
 	marker   string          // the marker's key below Options.Root, once its entry was seen
-	facts    *lifetime.Facts // by the times that the objects have in the archive
+	signs    *lifetime.Signs // by the times that the objects have in the archive
 	result   Result
 }
 
@@ -267,7 +267,7 @@ func (i *importer) readManifest() error {
 	if i.ref, err = m.Session.ref(); err != nil {
 		return fmt.Errorf("%w: the session it names: %w", errBad, err)
 	}
-	i.facts = lifetime.NewFacts(i.opts.Root, i.ref, time.Time{})
+	i.signs = lifetime.NewSigns(i.opts.Root, i.ref, time.Time{})
 	i.opts.Progress.Expect(m.Objects, m.Bytes) // each time it is read
 	return nil
 }
@@ -320,7 +320,7 @@ func (i *importer) readEntry(h *tar.Header) error {
 		return fmt.Errorf("%w: %.300q does not belong to its session", errBad, h.Name)
 	}
 	parsed, _ := layout.ParseObject(i.opts.Root, i.ref, target) // zero after an error, as Add takes it
-	i.facts.Add(parsed, blob.Object{Key: target, Size: h.Size, ModTime: h.ModTime})
+	i.signs.Add(parsed, blob.Object{Key: target, Size: h.Size, ModTime: h.ModTime})
 	handle := i.storeEntry
 	if i.checking {
 		handle = i.checkEntry

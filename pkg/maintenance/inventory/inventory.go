@@ -49,21 +49,21 @@ type Session struct {
 func List(ctx context.Context, store blob.Reader, root string, ref layout.Session) (*Session, error) {
 	s := &Session{Ref: ref}
 	streams := make(map[string]*Stream)
-	facts := lifetime.NewFacts(root, ref, time.Time{})
+	signs := lifetime.NewSigns(root, ref, time.Time{})
 	for _, prefix := range []string{layout.Prefix(root, ref), layout.IndexPrefix(root, ref)} {
 		for object, err := range store.List(ctx, prefix, blob.ListOptions{}) {
 			if err != nil {
 				return nil, fmt.Errorf("list session %s: %w", ref, err)
 			}
-			s.add(root, streams, facts, object)
+			s.add(root, streams, signs, object)
 		}
 	}
-	if err := facts.ReadLife(ctx, store); err != nil {
+	if err := signs.ReadLife(ctx, store); err != nil {
 		return nil, fmt.Errorf("list session %s: %w", ref, err)
 	}
 	// Ended sessions are changed in ways that cannot be undone, so a session must be quiet for Abandoned to count as
 	// ended where only times of objects show that.
-	s.End, s.LastWrite = facts.Life(time.Now(), Abandoned).End, facts.LastWrite
+	s.End, s.LastWrite = signs.Life(time.Now(), Abandoned).End, signs.LastWrite
 	s.Ended = !s.End.IsZero()
 	for _, stream := range s.Streams {
 		stream.Sort()
@@ -74,9 +74,9 @@ func List(ctx context.Context, store blob.Reader, root string, ref layout.Sessio
 
 // add adds an object to its stream, to Others or, if the layout does not know its key, to Foreign. streams has the
 // streams so far by key.
-func (s *Session) add(root string, streams map[string]*Stream, facts *lifetime.Facts, object blob.Object) {
+func (s *Session) add(root string, streams map[string]*Stream, signs *lifetime.Signs, object blob.Object) {
 	o, err := layout.ParseObject(root, s.Ref, object.Key)
-	facts.Add(o, object)
+	signs.Add(o, object)
 	if err != nil {
 		s.Foreign = append(s.Foreign, object)
 		return

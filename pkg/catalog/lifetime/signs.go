@@ -19,8 +19,8 @@ const (
 	maxNodes = 20_000 // further nodes count as one
 )
 
-// Facts are what a listing of a session's objects says about its life. The zero value with a Session is ready for Add.
-type Facts struct {
+// Signs are what a listing of a session's objects says about its life. The zero value with a Session is ready for Add.
+type Signs struct {
 	// Marked is when the session's marker was stored; zero: not known.
 	Marked time.Time
 	// LastWrite is when the newest object was stored; objects of indexes do not count. Zero: there is none.
@@ -61,9 +61,9 @@ type writes struct {
 	grown time.Time
 }
 
-// NewFacts returns the facts of a session of which no object is listed yet. marked is when its marker was stored.
-func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
-	return &Facts{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
+// NewSigns returns the signs of a session of which no object is listed yet. marked is when its marker was stored.
+func NewSigns(root string, ref layout.Session, marked time.Time) *Signs {
+	return &Signs{Marked: marked, ref: ref, root: root, nodes: make(map[rayid.Node]*writes)}
 }
 
 // Add adds a listed object of the session. parsed is what layout.ParseObject returned for its key. If it is zero, as
@@ -73,7 +73,7 @@ func NewFacts(root string, ref layout.Session, marked time.Time) *Facts {
 // It notes when objects were stored, of each node too, and the latest time in their names: when a snapshot was taken
 // or an hour began (f.named), and the same with the hour's end (f.until). A snapshot that seems to be stored before it
 // was taken shows how far the head's clock is ahead.
-func (f *Facts) Add(parsed layout.Object, o blob.Object) {
+func (f *Signs) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind == 0 || parsed.Derived() {
 		return
 	}
@@ -110,7 +110,7 @@ func (f *Facts) Add(parsed layout.Object, o blob.Object) {
 }
 
 // addMark adds a metadata object to the starts, to the ends, or as joined, by its key.
-func (f *Facts) addMark(parsed layout.Object, o blob.Object) {
+func (f *Signs) addMark(parsed layout.Object, o blob.Object) {
 	m := mark{key: o.Key, stored: o.ModTime, version: parsed.Offset}
 	switch parsed.Stream {
 	case layout.MetadataKey(f.root, f.ref, layout.Start):
@@ -158,13 +158,13 @@ func (m mark) recordedEnd() time.Time {
 // when they were stored. damaged, if set, is called for objects that cannot be parsed, or that the store has archived;
 // of these only the time when they were stored counts. After an error of the store it reads the others, and returns all
 // errors.
-func (f *Facts) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
+func (f *Signs) Read(ctx context.Context, store blob.Reader, damaged func(key string, err error)) error {
 	return f.readMarks(ctx, store, damaged, f.starts)
 }
 
 // ReadLife reads only the objects that Life needs: usually one, the first start or the end. Those that cannot be parsed
 // are not reported. If only compaction has recorded an end, all starts are needed, because it records no start.
-func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
+func (f *Signs) ReadLife(ctx context.Context, store blob.Reader) error {
 	switch {
 	case f.hasJoined() && len(f.ends) == 0:
 		return f.readMarks(ctx, store, nil, f.starts)
@@ -183,7 +183,7 @@ func (f *Facts) ReadLife(ctx context.Context, store blob.Reader) error {
 // readMarks reads some of f.starts, all ends, and what compaction recorded, into f and the marks themselves. Objects
 // that were removed since count as empty, and so do those that cannot be parsed, for which damaged is called unless it
 // is nil. Other errors are joined: each object is tried.
-func (f *Facts) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error),
+func (f *Signs) readMarks(ctx context.Context, store blob.Reader, damaged func(key string, err error),
 	starts []mark) error {
 	var failed error
 	read := func(m *mark, into any) {
