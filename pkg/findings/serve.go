@@ -379,12 +379,17 @@ func (c *controllerLog) failedChecks() map[string]failedCheck {
 var replicaSlow = controllerLine("WARNING", `(Deployment '([^']*)' in application '([^']*)' has \d+ replicas? that ha(?:s|ve) taken more than [^\n]*)`)
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
-// they take long, and no later line says that one started. A deployment that only wanted more replicas does not count.
+// they take long, and no later line says that one started. A deployment that already served and only wanted more
+// replicas does not count: what is said last about its size is that Serve scaled it up from at least one.
 func (c *controllerLog) replicasSlow() {
+	sizes, scalesUp := c.matches(c.log, resized()), map[string]bool{}
 	for _, m := range c.matches(c.log, replicaSlow()) {
+		for ; len(sizes) > 0 && sizes[0].from < m.from; sizes = sizes[1:] {
+			said := sizes[0].groups
+			scalesUp[said[2]] = said[1] == "Upscaling" && !strings.Contains(said[0], "running replicas: 0.")
+		}
 		deployment, app := m.groups[2], m.groups[3]
-		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) ||
-			scalesUp(c.log.text[:m.from], deployment) {
+		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) || scalesUp[deployment] {
 			continue
 		}
 		said, shown := c.logEntry(m)
@@ -392,15 +397,8 @@ func (c *controllerLog) replicasSlow() {
 	}
 }
 
-// scalesUp reports whether a deployment already served and only got more replicas. before is the controller's log up to
-// some line: what it says last about the deployment's size must be that Serve scaled it up from at least one running
-// replica.
-func scalesUp(before, deployment string) bool {
-	of := "Deployment(name='" + deployment + "'"
-	at := strings.LastIndex(before, "Upscaling "+of)
-	line, _, _ := strings.Cut(before[max(0, at):], "\n")
-	return at > strings.LastIndex(before, "Deploying new version of "+of) && !strings.Contains(line, "running replicas: 0.")
-}
+// resized matches what says that a deployment gets more replicas or a new version.
+var resized = controllerLine("INFO", `(Upscaling|Deploying new version of) Deployment\(name='([^'\n]*)'[^\n]*`)
 
 var (
 	// loopRaised matches what Serve's controller logs of an exception that ended a step of its loop, which is for all
