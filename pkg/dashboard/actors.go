@@ -202,7 +202,7 @@ func oneActor(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(actors.all, func(a moment.Actor) bool { return a.ID == r.Params["actor_id"] })
+	i := slices.IndexFunc(actors.all, func(a moment.Actor) bool { return a.ID == r.PathValue("actor_id") })
 	if i < 0 {
 		return writeOK(w, "Actor details fetched.", "detail", nil)
 	}

@@ -110,7 +110,7 @@ func (s *Services) grafanaView(view string) handler {
 		if err != nil {
 			return fmt.Errorf("redirect to Grafana: %w", err)
 		}
-		target := host.JoinPath(view, path.Clean("/"+r.Params["dashboard"])) // no dots lead out of the view
+		target := host.JoinPath(view, path.Clean("/"+r.PathValue("dashboard"))) // no dots lead out of the view
 		target.RawQuery = sessionQuery(r).Encode()
 		redirect(w, r, target.String())
 		return nil
@@ -119,7 +119,7 @@ func (s *Services) grafanaView(view string) handler {
 
 // dashboardOf returns Ray's name for the dashboard whose UID the request's path contains; "" if it is not one of Ray's.
 func dashboardOf(r *Request) string {
-	requested, _, _ := strings.Cut(r.Params["dashboard"], "/")
+	requested, _, _ := strings.Cut(r.PathValue("dashboard"), "/")
 	for name, uid := range dashboardUIDs.All() {
 		if uid == requested {
 			return name

@@ -91,7 +91,7 @@ const wholeLog = 0
 // moment. If there is no such job, or it is a driver, of which Ray shows no log, it answers the request itself: then
 // answered is true. The log has no file if nothing of it is stored.
 func submissionOutput(w http.ResponseWriter, r *Request) (log part, answered bool, err error) {
-	id := r.Params["job_or_submission_id"]
+	id := r.PathValue("job_or_submission_id")
 	jobs, err := r.Jobs(r.Context())
 	if err != nil {
 		return part{}, false, err

@@ -124,7 +124,7 @@ func (j *shownJob) row() *pyjson.Object {
 
 // answerJobs is /api/jobs/ (list_jobs in ray/dashboard/modules/job/job_head.py) and /api/jobs/{job_or_submission_id}.
 func answerJobs(w http.ResponseWriter, r *Request) error {
-	id, one := r.Params["job_or_submission_id"]
+	id := r.PathValue("job_or_submission_id")
 	rows, err := readJobs(r, id)
 	if err == nil {
 		rows, err = redactRows(r, nameLogNodes(r, rows))
@@ -132,9 +132,9 @@ func answerJobs(w http.ResponseWriter, r *Request) error {
 	switch {
 	case err != nil:
 		return err
-	case !one:
+	case id == "":
 		return writeJSON(w, http.StatusOK, rows)
-	case id == "" || len(rows) == 0:
+	case len(rows) == 0:
 		return writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
 	}
 	return writeJSON(w, http.StatusOK, rows[0])

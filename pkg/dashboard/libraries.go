@@ -60,7 +60,7 @@ func deployedBy(details *pyjson.Object, source string) *pyjson.Object {
 // from Prometheus (ray/dashboard/modules/data/data_head.py) and leaves 0 if there is none; then they are filled from
 // the stored metrics.
 func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
-	saved, _, err := r.SavedDatasets(r.Context(), r.Params["job_id"])
+	saved, _, err := r.SavedDatasets(r.Context(), r.PathValue("job_id"))
 	if err != nil {
 		return err
 	}

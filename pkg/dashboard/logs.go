@@ -133,7 +133,7 @@ func parseOptions(r *Request) (o options, err error) {
 		return int(value)
 	}
 	o = options{
-		mediaType: r.Params["media_type"], nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"),
+		mediaType: r.PathValue("media_type"), nodeID: q.Get("node_id"), nodeIP: q.Get("node_ip"),
 		filename: q.Get("filename"),
 		actorID:  q.Get("actor_id"), taskID: q.Get("task_id"), submissionID: q.Get("submission_id"),
 		workerID: q.Get("worker_id"),

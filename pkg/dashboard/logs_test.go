@@ -348,9 +348,10 @@ func TestFollow(t *testing.T) {
 				}
 				w := httptest.NewRecorder()
 				r := &Request{
-					Request: httptest.NewRequest("GET", url, nil), Params: map[string]string{"media_type": tt.media},
-					Moment: moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
+					Request: httptest.NewRequest("GET", url, nil),
+					Moment:  moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)},
 				}
+				r.SetPathValue("media_type", tt.media)
 				must.OK(t, oneLog(w, r))
 				if got := w.Body.String(); w.Code != 200 || got != tt.want {
 					t.Errorf("%d %q, want %q", w.Code, got, tt.want)

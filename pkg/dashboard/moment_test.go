@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -298,7 +299,7 @@ func TestEmptySession(t *testing.T) {
 		if route.Method != "GET" {
 			continue
 		}
-		url := parameter.ReplaceAllString(route.Path, "ffff")
+		url := regexp.MustCompile(`\{\w+(:\*)?\}`).ReplaceAllString(route.Path, "ffff")
 		w := a.get(url)
 		if w.Code == 404 && strings.Contains(w.Body.String(), "page not found") || w.Code == 503 || w.Body.Len() == 0 {
 			t.Errorf("%s: %d %s", url, w.Code, w.Body)

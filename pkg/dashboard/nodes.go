@@ -94,7 +94,7 @@ func hostnames(w http.ResponseWriter, r *Request) error {
 // oneNode is /nodes/{node_id} (get_node_info in ray/dashboard/modules/node/datacenter.py): a node's details, with its
 // processes and all actors that ran on it. An unknown node has empty details.
 func oneNode(w http.ResponseWriter, r *Request) error {
-	id := r.Params["node_id"]
+	id := r.PathValue("node_id")
 	nodes, err := detailedSummaries(r)
 	if err != nil {
 		return err

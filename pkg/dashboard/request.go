@@ -16,15 +16,13 @@ import (
 // handler answers a request or says why it cannot: a *rayError is the client's fault, any other error the store's.
 type handler func(http.ResponseWriter, *Request) error
 
-// Request is a dashboard request with its session.
+// Request is a dashboard request with its session. Its path values are those of the {names} in the route's path.
 type Request struct {
 	*http.Request
 	// Moment is what the answer is to show.
 	moment.Moment
 	// MaxLimit is the maximum limit of a State API list; set by the dashboard.
 	MaxLimit int
-	// Params are the values of the {names} in the route's path, decoded.
-	Params map[string]string
 
 	closing <-chan struct{} // closed by Dashboard.Close
 	query   url.Values

@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -81,8 +80,6 @@ func recorded(t testing.TB) *asker {
 	return newAsker(t, load(t, sharedStore, ref), Options{})
 }
 
-var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
-
 func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 	opts.Log = logrus.New()
 	a := &asker{t: t, session: s, mux: http.NewServeMux()}
@@ -92,13 +89,8 @@ func newAsker(t testing.TB, s *session.Session, opts Options) *asker {
 		if strings.HasSuffix(pattern, "/") {
 			pattern += "{$}"
 		}
-		names := parameter.FindAllStringSubmatch(route.Path, -1)
 		a.mux.HandleFunc(route.Method+" "+pattern, func(w http.ResponseWriter, r *http.Request) {
-			params := map[string]string{}
-			for _, n := range names {
-				params[n[1]] = r.PathValue(n[1])
-			}
-			route.Serve(w, &Request{Request: r, Params: params, Moment: *d.MomentAt(a.session, a.at)})
+			route.Serve(w, &Request{Request: r, Moment: *d.MomentAt(a.session, a.at)})
 		})
 	}
 	return a

@@ -49,7 +49,7 @@ func (s *Server) stored(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 }
 
 // healthy says that the process answers.
-func (s *Server) healthy(w http.ResponseWriter, _ *request) error {
+func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) error {
 	writeText(w, http.StatusOK, "ok\n")
 	return nil
 }
@@ -59,7 +59,7 @@ func (s *Server) Drain() { s.draining.Store(true) }
 
 // ready answers 200 once the store could be listed since the start, and 503 before that and while the server shuts
 // down. Anybody may request it without credentials, so the store's error is only in the log.
-func (s *Server) ready(w http.ResponseWriter, _ *request) error {
+func (s *Server) ready(w http.ResponseWriter, _ *http.Request) error {
 	status, text := http.StatusServiceUnavailable, ""
 	switch l := s.opts.Catalog.Cached(); {
 	case s.draining.Load():
@@ -85,8 +85,8 @@ func writeText(w http.ResponseWriter, status int, text string) {
 }
 
 // asset serves the style sheet, scripts and images of the server's own pages.
-func (s *Server) asset(w http.ResponseWriter, r *request) error {
+func (s *Server) asset(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Cache-Control", "public, max-age=3600")
-	http.ServeFileFS(w, r.Request, web.Assets(), r.params[paramPath])
+	http.ServeFileFS(w, r, web.Assets(), r.PathValue(paramPath))
 	return nil
 }

@@ -43,8 +43,8 @@ func (s *Server) addAddresses(ws *restful.WebService) {
 // redirectToSubmission is a handler that redirects to a submission in the newest session that has it: to its findings
 // if findings is set, else to its page in the dashboard.
 func (s *Server) redirectToSubmission(findings bool) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		id := r.params[paramSubmission]
+	return func(w http.ResponseWriter, r *http.Request) error {
+		id := r.PathValue(paramSubmission)
 		e, _, err := s.newestSession(r, catalog.Filter{Submission: id})
 		if err != nil {
 			return err
@@ -69,8 +69,8 @@ func (s *Server) redirectToSubmission(findings bool) handler {
 // job's findings if findings is set, else to its page in the dashboard. Without such a session the error names one of
 // an owner of this name in another namespace that the caller may see, or else a name that is spelled alike.
 func (s *Server) redirectToOwned(kind string, findings bool) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		namespace, name := r.params[paramNamespace], r.params[paramOwner]
+	return func(w http.ResponseWriter, r *http.Request) error {
+		namespace, name := r.PathValue(paramNamespace), r.PathValue(paramOwner)
 		e, texts, err := s.newestSession(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
 		if err != nil {
 			return err
@@ -101,7 +101,7 @@ func (s *Server) redirectToOwned(kind string, findings bool) handler {
 
 // newestSession returns the newest session that a filter selects, and the texts by which searches find it, such as the
 // IDs of its submissions. e is nil if there is no such session that the caller may see.
-func (s *Server) newestSession(r *request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
+func (s *Server) newestSession(r *http.Request, f catalog.Filter) (e *catalog.Entry, texts []string, err error) {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	list := s.sessions.List(ctx)
@@ -133,8 +133,8 @@ func submissionOf(rayJob string, texts []string) string {
 
 // redirectToJob redirects to a submission of a session, or to all of its jobs if the submission's ID is "": to the
 // findings if findings is set, else to the dashboard.
-func redirectToJob(w http.ResponseWriter, r *request, e catalog.Entry, submission string, findings bool) {
-	target := browser.Root(r.Request) + e.Ref.Path()
+func redirectToJob(w http.ResponseWriter, r *http.Request, e catalog.Entry, submission string, findings bool) {
+	target := browser.Root(r) + e.Ref.Path()
 	switch {
 	case findings && submission == "":
 		target += "findings"

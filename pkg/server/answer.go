@@ -25,22 +25,18 @@ import (
 // answerRoute is a handler that answers a route of the dashboard from the chosen session. If that is a running cluster,
 // the cluster's own dashboard answers. Answers about an ended session get an ETag, and 304 if the client has them.
 func (s *Server) answerRoute(route dashboard.Route) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		c, err := readChoice(r)
-		if err != nil {
-			return err
-		}
+	return withChoice(func(w http.ResponseWriter, r *http.Request, c choice) error {
 		if answered, err := s.forwardToLive(w, r, c); answered || err != nil {
 			return err
 		}
-		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r.Request))
+		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r))
 		if err != nil {
 			return err
 		}
 		defer release()
-		if etag := s.etagOf(r.Request, c, loaded, route.Path); etag != "" {
+		if etag := s.etagOf(r, c, loaded, route.Path); etag != "" {
 			s.rules.AllowRevalidation(w.Header())
-			if clientHas(r.Request, etag) {
+			if clientHas(r, etag) {
 				w.Header().Set("ETag", etag)
 				w.WriteHeader(http.StatusNotModified)
 				return nil
@@ -52,10 +48,9 @@ func (s *Server) answerRoute(route dashboard.Route) handler {
 			return err
 		}
 		defer releaseMemory()
-		route.Serve(w, &dashboard.Request{Request: r.Request, Params: r.params,
-			Moment: *s.momentOf(entry, loaded, c.at)})
+		route.Serve(w, &dashboard.Request{Request: r, Moment: *s.momentOf(entry, loaded, c.at)})
 		return nil
-	}
+	})
 }
 
 // withEndOf returns an entry with whether and when the loaded session ended, if the catalog does not know that yet

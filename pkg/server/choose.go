@@ -52,13 +52,14 @@ var errNoChoice = &problem.Problem{
 // readChoice reads which session a request is about: from the request's path, else from the path of the page whose
 // script sent the request, else from the cookies; errNoChoice if none of them names one. The moment is that of ?at=,
 // else the one in the path that named the session.
-func readChoice(r *request) (choice, error) {
-	moment := r.params[paramAt]
+func readChoice(r *http.Request) (choice, error) {
+	moment := r.PathValue(paramAt)
 	var c choice
-	if name, ok := r.params[paramSession]; ok {
+	if strings.HasPrefix(r.Pattern, sessionPrefix) {
 		c.byPath = true
-		c.selector = catalog.Selector{Namespace: r.params[paramNamespace], Name: r.params[paramCluster], Session: name}
-	} else if selector, at, ok := sessionOfPage(r.Request); ok {
+		c.selector = catalog.Selector{Namespace: r.PathValue(paramNamespace), Name: r.PathValue(paramCluster),
+			Session: r.PathValue(paramSession)}
+	} else if selector, at, ok := sessionOfPage(r); ok {
 		c.selector, moment = selector, at
 	} else {
 		c.selector = catalog.Selector{Namespace: cookieValue(r, cookieNamespace), Name: cookieValue(r, cookieCluster),
@@ -128,7 +129,7 @@ func (s *Server) findContext(ctx context.Context) (context.Context, context.Canc
 
 // storedSessions returns the stored sessions of the cluster in a request's path, the newest first. If there are none it
 // returns an error.
-func (s *Server) storedSessions(r *request) ([]catalog.Entry, error) {
+func (s *Server) storedSessions(r *http.Request) ([]catalog.Entry, error) {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	listing := s.sessions.List(ctx)
@@ -136,7 +137,7 @@ func (s *Server) storedSessions(r *request) ([]catalog.Entry, error) {
 		return nil, err
 	}
 	var entries []catalog.Entry
-	cluster := catalog.Filter{Namespace: r.params[paramNamespace], Cluster: r.params[paramCluster]}
+	cluster := catalog.Filter{Namespace: r.PathValue(paramNamespace), Cluster: r.PathValue(paramCluster)}
 	for e := range listing.Matching(cluster, time.Now()) {
 		if e.Ref.Name != catalog.Live {
 			entries = append(entries, e)
@@ -150,17 +151,17 @@ func (s *Server) storedSessions(r *request) ([]catalog.Entry, error) {
 
 // withoutSession answers an address that ends before its session's name. It redirects browsers to the list of sessions,
 // of the namespace and cluster that the address names; programs get 404.
-func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
+func (s *Server) withoutSession(w http.ResponseWriter, r *http.Request) error {
 	named := url.Values{}
-	if namespace := r.params[paramNamespace]; namespace != "" {
+	if namespace := r.PathValue(paramNamespace); namespace != "" {
 		named.Set("namespace", namespace)
 	}
-	if cluster := r.params[paramCluster]; cluster != "" {
+	if cluster := r.PathValue(paramCluster); cluster != "" {
 		named.Set("cluster", cluster)
 	}
 	query := strings.TrimSuffix("?"+named.Encode(), "?")
-	if browser.WantsPage(r.Request) {
-		browser.Redirect(w, http.StatusFound, browser.Root(r.Request)+"homepage"+query)
+	if browser.WantsPage(r) {
+		browser.Redirect(w, http.StatusFound, browser.Root(r)+"homepage"+query)
 		return nil
 	}
 	p := &problem.Problem{Status: http.StatusNotFound, Title: "No session is named"}
@@ -179,7 +180,7 @@ func (s *Server) withoutSession(w http.ResponseWriter, r *request) error {
 }
 
 // cookieValue returns the value of a request's cookie; "" if the request has none of this name.
-func cookieValue(r *request, name string) string {
+func cookieValue(r *http.Request, name string) string {
 	c, err := r.Cookie(name)
 	if err != nil {
 		return ""

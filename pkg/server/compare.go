@@ -24,13 +24,13 @@ import (
 
 // addCompare adds what puts the chosen session, or a job of it, beside another one.
 func (s *Server) addCompare(ws *restful.WebService) {
-	s.addSessionPage(ws, "/compare", compare.Params, s.comparePage)
-	s.addGet(ws, "/api/history/compare", onlyParams(sessionParams(compare.Params...), s.compareJSON))
+	s.addSessionPage(ws, "/compare", compare.Params, withChoice(s.comparePage))
+	s.addGet(ws, "/api/history/compare", onlyParams(sessionParams(compare.Params...), withChoice(s.compareJSON)))
 }
 
 // compareJSON answers with a comparison as JSON.
-func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
-	report, err := s.compare(r)
+func (s *Server) compareJSON(w http.ResponseWriter, r *http.Request, chosen choice) error {
+	report, err := s.compare(r, chosen)
 	var nothing *compare.NothingError
 	if errors.As(err, &nothing) {
 		return &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail,
@@ -45,10 +45,10 @@ func (s *Server) compareJSON(w http.ResponseWriter, r *request) error {
 
 // comparePage answers with a comparison as a page, which is also the form for another one. If there is nothing to
 // compare with, the page says so.
-func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
+func (s *Server) comparePage(w http.ResponseWriter, r *http.Request, chosen choice) error {
 	page, status := web.Compare{Form: r.URL.Query()}, http.StatusOK
 	var err error
-	page.Report, err = s.compare(r)
+	page.Report, err = s.compare(r, chosen)
 	var wrong *param.Error
 	switch {
 	case errors.As(err, &wrong) && wrong.Name != "with":
@@ -64,15 +64,11 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 		}
 		page.Nothing, status = &compare.NothingError{Detail: p.Detail, Advice: p.Advice}, p.Status
 	}
-	chosen, err := readChoice(r)
-	if err != nil {
-		return err
-	}
 	e, err := s.sessions.Find(r.Context(), chosen.selector)
 	if err != nil {
 		return err
 	}
-	page.Frame = visible.SessionFrame(r.Request, e, "compare")
+	page.Frame = visible.SessionFrame(r, e, "compare")
 	page.Runs = s.lists.RunsOf(r.Context(), e)
 	if page.Report != nil {
 		if err := s.addCosts(r.Context(), &page); err != nil {
@@ -85,15 +81,12 @@ func (s *Server) comparePage(w http.ResponseWriter, r *request) error {
 
 // compare compares the chosen session, or a job of it, with another one, as ?with=, ?job=, ?with_job= and ?top= say.
 // Both sessions are found, loaded and limited like that of any other request.
-func (s *Server) compare(r *request) (*compare.Report, error) {
-	chosen, err := readChoice(r)
-	if err != nil {
-		return nil, err
-	}
+func (s *Server) compare(r *http.Request, chosen choice) (*compare.Report, error) {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	form := r.URL.Query()
 	var q compare.Question
+	var err error
 	if q.Asked, err = compare.ParseAsked(form); err != nil {
 		return nil, err
 	}
@@ -110,7 +103,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 	} else if q.Job == "" && len(q.Earlier) > 0 { // the other one of a whole session is the one before it
 		s.opts.Sessions.Begin(q.Earlier[0].Ref)
 	}
-	wait := s.waitFor(r.Request)
+	wait := s.waitFor(r)
 	waitEach := wait / 2 // for the findings of each of the two
 	report, err := s.opts.Dashboard.Compare(r.Context(),
 		func(_ context.Context, e catalog.Entry) (*moment.Moment, func(), error) {
@@ -123,7 +116,7 @@ func (s *Server) compare(r *request) (*compare.Report, error) {
 				return nil, nil, err
 			}
 			return s.momentOf(found, loaded, side.at), release, nil
-		}, q, dashboard.FromBrowser(r.Request), waitEach)
+		}, q, dashboard.FromBrowser(r), waitEach)
 	if errors.Is(err, shared.ErrWaited) {
 		err = findingsProblem(q.Session.Ref, chosen.at, "api/history/compare?"+r.URL.RawQuery)
 	}

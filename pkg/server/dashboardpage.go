@@ -25,17 +25,17 @@ import (
 // with the list of sessions, because the choice of a cookie in one tab must not change what another tab shows. Only
 // pages of Ray's proxying dashboard use the cookie, since they have no other way to their session. While the session is
 // still being loaded, the page shows how far the load is.
-func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
+func (s *Server) rootPage(w http.ResponseWriter, r *http.Request) error {
 	c, err := readChoice(r)
 	switch {
 	case errors.Is(err, errNoChoice):
 		return s.homepage()(w, r)
 	case err != nil:
 		return err
-	case !c.byPath && !proxiedByRay(r.Request):
+	case !c.byPath && !proxiedByRay(r):
 		return s.homepage()(w, r)
 	}
-	if target := tidyAddress(r.Request, c); target != "" {
+	if target := tidyAddress(r, c); target != "" {
 		browser.Redirect(w, http.StatusFound, target)
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *Server) rootPage(w http.ResponseWriter, r *request) error {
 
 // homepage answers with the list of sessions.
 func (s *Server) homepage() handler {
-	return onlyParams(list.HomepageParams, noPathParams(s.lists.Homepage))
+	return onlyParams(list.HomepageParams, s.lists.Homepage)
 }
 
 // tidyAddress is the relative address to which the request for a dashboard's page is to be redirected; "" if the
@@ -94,7 +94,7 @@ func withQuery(target string, r *http.Request) string {
 // frontendPage serves the index.html of a frontend, with our bar in it. The frontend's version is the one that
 // ?dashboard= names, else, for a session chosen by cookies, that of the cookie, else the nearest to the session's. u
 // says what had not ended when the session did.
-func (s *Server) frontendPage(w http.ResponseWriter, r *request, byPath bool, e catalog.Entry,
+func (s *Server) frontendPage(w http.ResponseWriter, r *http.Request, byPath bool, e catalog.Entry,
 	u session.Unfinished) error {
 	version := r.URL.Query().Get("dashboard")
 	if chosen := cookieValue(r, cookieDashboard); version == "" && !byPath && s.frontends.Has(chosen) {
@@ -138,8 +138,8 @@ func (s *Server) missingFrontend(version string) *problem.Problem {
 
 // frontendFile serves a file of the frontend other than its first page. Of a running cluster, paths that are no such
 // file are forwarded to its dashboard.
-func (s *Server) frontendFile(w http.ResponseWriter, r *request) error {
-	name := r.params[paramPath]
+func (s *Server) frontendFile(w http.ResponseWriter, r *http.Request) error {
+	name := r.PathValue(paramPath)
 	const newest = "" // of the builds that have the file
 	f, info, err := s.frontends.Open(newest, name)
 	if err != nil || name == "index.html" { // the first page is only at the session's own address
@@ -149,7 +149,7 @@ func (s *Server) frontendFile(w http.ResponseWriter, r *request) error {
 		if answered, err := s.forwardUnrouted(w, r); answered || err != nil {
 			return err
 		}
-		return problem.NoRoute(r.Request, http.StatusNotFound)
+		return problem.NoRoute(r, http.StatusNotFound)
 	}
 	defer func() { _ = f.Close() }()
 	if strings.HasPrefix(name, "static/") {
@@ -157,7 +157,7 @@ func (s *Server) frontendFile(w http.ResponseWriter, r *request) error {
 	} else {
 		w.Header().Set("Cache-Control", "public, max-age=3600")
 	}
-	http.ServeContent(w, r.Request, info.Name(), info.ModTime(), f)
+	http.ServeContent(w, r, info.Name(), info.ModTime(), f)
 	return nil
 }
 
@@ -168,14 +168,14 @@ const maxFirstPage = 1 << 20
 // stops the page's clock at the session's end: it must run before the frontend's own scripts. At the end of its body is
 // the bar: which stored session this is, a link to the list, a link to share, and the slider that moves the dashboard
 // through the session's life. The frontend's files stay as they are.
-func (s *Server) writeWithBar(w http.ResponseWriter, r *request, page io.Reader, e catalog.Entry,
+func (s *Server) writeWithBar(w http.ResponseWriter, r *http.Request, page io.Reader, e catalog.Entry,
 	u session.Unfinished) error {
 	html, err := io.ReadAll(io.LimitReader(page, maxFirstPage))
 	if err != nil {
 		return fmt.Errorf("read the dashboard's first page: %w", err)
 	}
 	var clock, bar bytes.Buffer
-	frame := visible.SessionFrame(r.Request, e, web.DashboardTab)
+	frame := visible.SessionFrame(r, e, web.DashboardTab)
 	frame.Head.Moment = "" // the bar's script adds the moment that its slider chooses to the session's address
 	data := web.Bar{Base: frame.Base, Head: *frame.Head, Unfinished: web.UnfinishedText(u)}
 	data.Kept, data.Note = s.notes.BarTexts(e)

@@ -22,8 +22,8 @@ import (
 //
 // Forms: /enter_cluster/{namespace}/{name}/{session} and KubeRay's newer
 // /enter_cluster/{namespace}/{kind}/{name}[/{session}].
-func (s *Server) enter(w http.ResponseWriter, r *request) error {
-	selector := enteredSelector(r.params)
+func (s *Server) enter(w http.ResponseWriter, r *http.Request) error {
+	selector := enteredSelector(r)
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	version := r.URL.Query().Get("dashboard")
@@ -40,8 +40,8 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 	} else if e, err = s.sessions.Find(ctx, selector); err != nil {
 		return err
 	}
-	if s.rules.CheckOwnPage(r.Request) != nil { // another site's page must not change which session the cookies choose
-		browser.Redirect(w, http.StatusSeeOther, browser.Root(r.Request)+e.Ref.Path())
+	if s.rules.CheckOwnPage(r) != nil { // another site's page must not change which session the cookies choose
+		browser.Redirect(w, http.StatusSeeOther, browser.Root(r)+e.Ref.Path())
 		return nil
 	}
 	setCookies(w, r, e, version)
@@ -54,7 +54,7 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 			st = s.opts.Sessions.Status(e.Ref)
 		}
 		page := loadingPage(e.Ref, st)
-		page.Frame, page.Target = visible.Frame(r.Request), browser.Root(r.Request)+e.Ref.Path()
+		page.Frame, page.Target = visible.Frame(r), browser.Root(r)+e.Ref.Path()
 		web.Write(w, http.StatusOK, page)
 		return nil
 	}
@@ -78,9 +78,9 @@ func (s *Server) enter(w http.ResponseWriter, r *request) error {
 // enteredSelector returns which session the path parameters of /enter_cluster name; without a session's name, the
 // cluster's newest. The path {kind}/{name} has the same form as {name}/{session}, and is parsed as that: it counts as
 // the former if its first part is one of the three kinds and its second is no session's name.
-func enteredSelector(params map[string]string) catalog.Selector {
-	sel := catalog.Selector{Namespace: params[paramNamespace], Kind: params[paramKind], Name: params[paramCluster],
-		Session: params[paramSession]}
+func enteredSelector(r *http.Request) catalog.Selector {
+	sel := catalog.Selector{Namespace: r.PathValue(paramNamespace), Kind: r.PathValue(paramKind),
+		Name: r.PathValue(paramCluster), Session: r.PathValue(paramSession)}
 	if sel.Kind == "" && catalog.Kind(sel.Name) != "" && !isSessionName(sel.Session) {
 		sel.Kind, sel.Name, sel.Session = sel.Name, sel.Session, ""
 	}
@@ -95,10 +95,10 @@ func isSessionName(name string) bool {
 
 // setCookies makes a session, and the version of the dashboard's frontend ("" for the nearest), the choice of a browser
 // until it is closed.
-func setCookies(w http.ResponseWriter, r *request, e catalog.Entry, dashboard string) {
+func setCookies(w http.ResponseWriter, r *http.Request, e catalog.Entry, dashboard string) {
 	set := func(name, value string) {
 		c := &http.Cookie{Name: name, Value: value, Path: "/", HttpOnly: true, SameSite: http.SameSiteLaxMode,
-			Secure: browser.ByHTTPS(r.Request)}
+			Secure: browser.ByHTTPS(r)}
 		if value == "" {
 			c.MaxAge = -1 // removes a cookie of an earlier choice
 		}

@@ -141,7 +141,7 @@ func (f *fixture) load(ctx context.Context, ref layout.Session, p *progress.Coun
 func routes() []dashboard.Route {
 	return []dashboard.Route{
 		{Method: http.MethodGet, Path: "/api/jobs/{job}", Serve: func(w http.ResponseWriter, r *dashboard.Request) {
-			_, _ = fmt.Fprintf(w, "%s %s %d", r.Session.Ref, r.Params["job"], r.At)
+			_, _ = fmt.Fprintf(w, "%s %s %d", r.Session.Ref, r.PathValue("job"), r.At)
 		}},
 		{Method: http.MethodGet, Path: "/api/long", Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
 			w.Header().Set("Content-Type", "application/json")

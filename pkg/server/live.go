@@ -16,7 +16,7 @@ import (
 
 // forwardToLive forwards a request to the dashboard of a running cluster, if the choice is one and not a moment of its
 // past. answered is false, and nothing is written, if the request is about a stored session.
-func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (answered bool, err error) {
+func (s *Server) forwardToLive(w http.ResponseWriter, r *http.Request, c choice) (answered bool, err error) {
 	if c.at != 0 {
 		return false, nil
 	}
@@ -24,20 +24,20 @@ func (s *Server) forwardToLive(w http.ResponseWriter, r *request, c choice) (ans
 	if err != nil || !ok {
 		return false, err
 	}
-	if err := s.rules.CheckSubresource(r.Request); err != nil { // another site's page sent it
+	if err := s.rules.CheckSubresource(r); err != nil { // another site's page sent it
 		return false, err
 	}
 	browser.Sandbox(w.Header())
-	r.Body = writer.RecorderOf(r.Request).Body // Forward has a limit of its own
-	s.opts.Live.Forward(w, r.Request, cluster.Namespace, cluster.Name, pathBelow(r.Request, c), func(err error) {
-		s.answerError(w, r.Request, liveProblem(c.selector, err))
+	r.Body = writer.RecorderOf(r).Body // Forward has a limit of its own
+	s.opts.Live.Forward(w, r, cluster.Namespace, cluster.Name, pathBelow(r, c), func(err error) {
+		s.answerError(w, r, liveProblem(c.selector, err))
 	})
 	return true, nil
 }
 
 // forwardUnrouted forwards a request that no route answers, if it is about a running cluster. A request that chooses no
 // session is about none, so that is no error.
-func (s *Server) forwardUnrouted(w http.ResponseWriter, r *request) (answered bool, err error) {
+func (s *Server) forwardUnrouted(w http.ResponseWriter, r *http.Request) (answered bool, err error) {
 	c, err := readChoice(r)
 	if err != nil {
 		return false, nil
@@ -47,12 +47,12 @@ func (s *Server) forwardUnrouted(w http.ResponseWriter, r *request) (answered bo
 
 // answerWrite answers a request that would change something: it is forwarded if it is about a running cluster, and
 // refused if not, because stored sessions cannot be changed.
-func (s *Server) answerWrite(w http.ResponseWriter, r *request) error {
+func (s *Server) answerWrite(w http.ResponseWriter, r *http.Request) error {
 	if answered, err := s.forwardUnrouted(w, r); answered || err != nil {
 		return err
 	}
 	w.Header().Set("Allow", "GET, HEAD")
-	return problem.NoRoute(r.Request, http.StatusMethodNotAllowed)
+	return problem.NoRoute(r, http.StatusMethodNotAllowed)
 }
 
 // pathBelow is the escaped path of a request without the prefix that chooses its session.

@@ -25,25 +25,21 @@ func (s *Server) addLogs(ws *restful.WebService) {
 
 // withLoadedSession is a handler that calls h with the chosen session, loaded, at the chosen moment.
 func (s *Server) withLoadedSession(h func(http.ResponseWriter, *http.Request, logs.Session) error) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		c, err := readChoice(r)
-		if err != nil {
-			return err
-		}
-		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r.Request))
+	return withChoice(func(w http.ResponseWriter, r *http.Request, c choice) error {
+		entry, loaded, release, err := s.load(r.Context(), c, s.waitFor(r))
 		if err != nil {
 			return err
 		}
 		defer release()
-		return h(w, r.Request, logs.Session{Moment: s.momentOf(entry, loaded, c.at), Entry: entry})
-	}
+		return h(w, r, logs.Session{Moment: s.momentOf(entry, loaded, c.at), Entry: entry})
+	})
 }
 
 // searchCluster searches the logs of all sessions of a cluster, the newest first.
-func (s *Server) searchCluster(w http.ResponseWriter, r *request) error {
+func (s *Server) searchCluster(w http.ResponseWriter, r *http.Request) error {
 	entries, err := s.storedSessions(r)
 	if err != nil {
 		return err
 	}
-	return s.logs.SearchSessions(w, r.Request, entries)
+	return s.logs.SearchSessions(w, r, entries)
 }

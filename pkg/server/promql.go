@@ -22,11 +22,7 @@ func (s *Server) addPromQL(ws *restful.WebService, prefix string, h handler) {
 }
 
 // sessionPromQL answers from the metrics of the chosen session, up to the moment shown.
-func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
-	c, err := readChoice(r)
-	if err != nil {
-		return err
-	}
+func (s *Server) sessionPromQL(w http.ResponseWriter, r *http.Request, c choice) error {
 	ctx, cancel := s.findContext(r.Context())
 	defer cancel()
 	e, err := s.sessions.Find(ctx, c.selector)
@@ -35,7 +31,7 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	}
 	scope := promapi.Scope{
 		Sessions: []promapi.Session{s.queryableSession(e)}, Now: e.End,
-		For: e.Ref.Namespace + " " + access.CallerOf(r.Request),
+		For: e.Ref.Namespace + " " + access.CallerOf(r),
 	}
 	switch {
 	case c.at != 0:
@@ -44,24 +40,24 @@ func (s *Server) sessionPromQL(w http.ResponseWriter, r *request) error {
 	case e.Running, e.End.IsZero():
 		scope.Now = time.Now()
 	}
-	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)
+	s.opts.PromQL.Answer(w, r, r.PathValue(paramPath), scope)
 	return nil
 }
 
 // clusterPromQL answers from the metrics of all sessions of a cluster.
-func (s *Server) clusterPromQL(w http.ResponseWriter, r *request) error {
+func (s *Server) clusterPromQL(w http.ResponseWriter, r *http.Request) error {
 	entries, err := s.storedSessions(r)
 	if err != nil {
 		return err
 	}
 	// All entries are of one namespace, that of the request's path.
-	scope := promapi.Scope{Now: time.Now(), For: r.params[paramNamespace] + " " + access.CallerOf(r.Request)}
+	scope := promapi.Scope{Now: time.Now(), For: r.PathValue(paramNamespace) + " " + access.CallerOf(r)}
 	for _, e := range entries {
 		scope.Sessions = append(scope.Sessions, s.queryableSession(e))
 	}
 	// Names begin with the time at which the session began, so the newest comes last.
 	slices.SortFunc(scope.Sessions, func(a, b promapi.Session) int { return cmp.Compare(a.Name, b.Name) })
-	s.opts.PromQL.Answer(w, r.Request, r.params[paramPath], scope)
+	s.opts.PromQL.Answer(w, r, r.PathValue(paramPath), scope)
 	return nil
 }
 

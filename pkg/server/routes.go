@@ -56,12 +56,6 @@ func (s *Server) Routes() []Route {
 	return routes
 }
 
-// request is a request whose route was found.
-type request struct {
-	*http.Request
-	params map[string]string // the variable parts of the path
-}
-
 // headAsGet is a router that answers HEAD by the route for GET, as aiohttp does, which Ray's dashboard is built with;
 // net/http leaves the body out. If HEAD had routes of its own, the list in which every request is looked up would be
 // twice as long.
@@ -77,8 +71,9 @@ func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) 
 	return s.CurlyRouter.SelectRoute(services, r)
 }
 
-// handler answers a request. It returns an error only if it has written nothing; fail answers with the error then.
-type handler func(http.ResponseWriter, *request) error
+// handler answers a request, which has its route's path as Pattern, and path values. It returns an error only if it has
+// written nothing; fail answers with the error then.
+type handler func(http.ResponseWriter, *http.Request) error
 
 // newRouter makes the router with all routes: each below the root and below a session's address.
 func (s *Server) newRouter() *restful.Container {
@@ -109,8 +104,13 @@ func (s *Server) newRouter() *restful.Container {
 // addRoute adds a route whose errors are answered by answerError.
 func (s *Server) addRoute(ws *restful.WebService, method, path string, h handler) {
 	ws.Route(ws.Method(method).Path(path).To(func(req *restful.Request, resp *restful.Response) {
-		if err := h(resp.ResponseWriter, &request{req.Request, req.PathParameters()}); err != nil {
-			s.answerError(resp.ResponseWriter, req.Request, err)
+		r := req.Request
+		r.Pattern = req.SelectedRoutePath()
+		for name, value := range req.PathParameters() {
+			r.SetPathValue(name, value)
+		}
+		if err := h(resp.ResponseWriter, r); err != nil {
+			s.answerError(resp.ResponseWriter, r, err)
 		}
 	}))
 }
@@ -130,9 +130,9 @@ func (s *Server) addPublic(ws *restful.WebService, path string, h handler) {
 // addPage adds a page at path, which has one segment. The page's links are relative to an address without a slash at
 // the end, so an address with one is redirected.
 func (s *Server) addPage(ws *restful.WebService, path string, h handler) {
-	s.addGet(ws, path, func(w http.ResponseWriter, r *request) error {
+	s.addGet(ws, path, func(w http.ResponseWriter, r *http.Request) error {
 		if strings.HasSuffix(r.URL.Path, "/") {
-			browser.Redirect(w, http.StatusFound, withQuery(".."+path, r.Request))
+			browser.Redirect(w, http.StatusFound, withQuery(".."+path, r))
 			return nil
 		}
 		return h(w, r)
@@ -143,7 +143,7 @@ func (s *Server) addPage(ws *restful.WebService, path string, h handler) {
 // several also more than once. The page's links, forms and scripts are relative to its address, so a request with ?at=
 // is redirected to the address that has the moment in its path.
 func (s *Server) addSessionPage(ws *restful.WebService, path string, names []string, h handler, several ...string) {
-	s.addPage(ws, path, onlyParams(sessionParams(names...), func(w http.ResponseWriter, r *request) error {
+	s.addPage(ws, path, onlyParams(sessionParams(names...), func(w http.ResponseWriter, r *http.Request) error {
 		if r.URL.Query().Get("at") == "" {
 			return h(w, r)
 		}
@@ -151,7 +151,7 @@ func (s *Server) addSessionPage(ws *restful.WebService, path string, names []str
 		if err != nil {
 			return err
 		}
-		browser.Redirect(w, http.StatusFound, momentAddress(r.Request, c, path))
+		browser.Redirect(w, http.StatusFound, momentAddress(r, c, path))
 		return nil
 	}, several...))
 }
@@ -160,7 +160,7 @@ func (s *Server) addSessionPage(ws *restful.WebService, path string, names []str
 // twice that is not among several: a mistyped filter must not look like one that passes everything. Routes that Ray,
 // Grafana and Prometheus have, too, are not wrapped, because those ignore other parameters.
 func onlyParams(names []string, h handler, several ...string) handler {
-	return func(w http.ResponseWriter, r *request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		if err := param.Check(r.URL.RawQuery, names, several...); err != nil {
 			return problem.BadRequest(err)
 		}
@@ -172,27 +172,29 @@ func onlyParams(names []string, h handler, several ...string) handler {
 // which the session is shown.
 func sessionParams(names ...string) []string { return append(slices.Clip(names), "at") }
 
-// noPathParams is a handler for a function that needs no parameters of the path.
-func noPathParams(h func(http.ResponseWriter, *http.Request) error) handler {
-	return func(w http.ResponseWriter, r *request) error { return h(w, r.Request) }
+// withChoice is a handler that calls h with the session that the request chooses, which is not looked up.
+func withChoice(h func(http.ResponseWriter, *http.Request, choice) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		c, err := readChoice(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, c)
+	}
 }
 
 // withSession is a handler that calls h with the catalog's entry of the chosen session, without loading the session.
 // The request's context ends after LoadWait.
 func (s *Server) withSession(h func(http.ResponseWriter, *http.Request, catalog.Entry) error) handler {
-	return func(w http.ResponseWriter, r *request) error {
-		c, err := readChoice(r)
-		if err != nil {
-			return err
-		}
+	return withChoice(func(w http.ResponseWriter, r *http.Request, c choice) error {
 		ctx, cancel := s.findContext(r.Context())
 		defer cancel()
 		e, err := s.sessions.Find(ctx, c.selector)
 		if err != nil {
 			return err
 		}
-		return h(w, r.Request.WithContext(ctx), e)
-	}
+		return h(w, r.WithContext(ctx), e)
+	})
 }
 
 // addDashboard adds the routes about one session: those of a Ray dashboard and those of our own pages. The last are for
@@ -210,7 +212,7 @@ func (s *Server) addDashboard(ws *restful.WebService) {
 	s.addGet(ws, "/session_status", onlyParams(sessionParams(), s.withSession(s.sessionStatus)))
 	s.addGet(ws, "/session_activity", onlyParams(sessionParams(), s.withLoadedSession(s.activity)))
 	s.addPages(ws)
-	s.addPromQL(ws, "", s.sessionPromQL)
+	s.addPromQL(ws, "", withChoice(s.sessionPromQL))
 	s.addLogs(ws)
 	s.addCompare(ws)
 	s.addNotes(ws)
@@ -233,16 +235,16 @@ func (s *Server) addNotes(ws *restful.WebService) {
 func (s *Server) addOwn(ws *restful.WebService) {
 	s.addGet(ws, "/homepage", s.homepage())
 	s.addGet(ws, "/homepage/assets/{"+paramPath+"}", s.asset)
-	s.addGet(ws, "/clusters", onlyParams(list.ClustersParams, noPathParams(s.lists.Clusters)))
+	s.addGet(ws, "/clusters", onlyParams(list.ClustersParams, s.lists.Clusters))
 	for _, path := range []string{"/namespaces", namespacePrefix, namespacePrefix + "/clusters", clusterPrefix,
 		clusterPrefix + "/sessions"} {
 		s.addGet(ws, path, onlyParams(nil, s.withoutSession))
 	}
 	s.addAddresses(ws)
-	s.addPage(ws, "/fleet", onlyParams(fleet.Params, noPathParams(s.lists.FleetPage)))
-	s.addGet(ws, "/api/history/fleet", onlyParams(list.FleetDataParams, noPathParams(s.lists.FleetData)))
-	s.addPage(ws, "/coverage", onlyParams(list.CoverageParams, noPathParams(s.lists.CoveragePage)))
-	s.addGet(ws, "/api/history/coverage", onlyParams(nil, noPathParams(s.lists.Coverage)))
+	s.addPage(ws, "/fleet", onlyParams(fleet.Params, s.lists.FleetPage))
+	s.addGet(ws, "/api/history/fleet", onlyParams(list.FleetDataParams, s.lists.FleetData))
+	s.addPage(ws, "/coverage", onlyParams(list.CoverageParams, s.lists.CoveragePage))
+	s.addGet(ws, "/api/history/coverage", onlyParams(nil, s.lists.Coverage))
 	s.addPromQL(ws, clusterPrefix, s.clusterPromQL)
 	s.addGet(ws, clusterPrefix+"/api/history/search", onlyParams(logs.SearchParams, s.searchCluster))
 	const enter = "/enter_cluster/{" + paramNamespace + "}"
@@ -253,15 +255,15 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	assistants := assistant.Handler(s.opts.Version,
 		func(w http.ResponseWriter, r *http.Request) { s.router.Dispatch(w, r) }, s.opts.Log)
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodDelete} {
-		s.addRoute(ws, method, "/mcp", noPathParams(assistants))
+		s.addRoute(ws, method, "/mcp", assistants)
 	}
-	s.addPublic(ws, access.AboutPath, onlyParams(nil, noPathParams(s.about)))
+	s.addPublic(ws, access.AboutPath, onlyParams(nil, s.about))
 	s.addPublic(ws, "/healthz", s.healthy)
 	s.addPublic(ws, "/livez", s.healthy)
 	s.addPublic(ws, "/readyz", s.ready)
 	metrics := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{DisableCompression: true})
-	s.addPublic(ws, "/metrics", func(w http.ResponseWriter, r *request) error {
-		metrics.ServeHTTP(w, r.Request)
+	s.addPublic(ws, "/metrics", func(w http.ResponseWriter, r *http.Request) error {
+		metrics.ServeHTTP(w, r)
 		return nil
 	})
 }

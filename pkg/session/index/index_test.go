@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -105,8 +104,6 @@ func (s *stored) write(from *session.Session) {
 	must.OK(s.t, s.writer().Write(s.t.Context(), from, nil))
 }
 
-var parameter = regexp.MustCompile(`\{(\w+)(:\*)?\}`)
-
 // handler answers a dashboard's requests about one session, as of a moment.
 func handler(s *session.Session, at int64) http.Handler {
 	return answering(dashboard.New(dashboard.Options{Log: silent.Logger()}), s, at)
@@ -120,13 +117,8 @@ func answering(d *dashboard.Dashboard, s *session.Session, at int64) http.Handle
 		if strings.HasSuffix(pattern, "/") {
 			pattern += "{$}"
 		}
-		names := parameter.FindAllStringSubmatch(route.Path, -1)
 		mux.HandleFunc(route.Method+" "+pattern, func(w http.ResponseWriter, r *http.Request) {
-			params := map[string]string{}
-			for _, n := range names {
-				params[n[1]] = r.PathValue(n[1])
-			}
-			route.Serve(w, &dashboard.Request{Request: r, Params: params, Moment: *d.MomentAt(s, at)})
+			route.Serve(w, &dashboard.Request{Request: r, Moment: *d.MomentAt(s, at)})
 		})
 	}
 	return mux
