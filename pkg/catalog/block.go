@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -94,8 +95,11 @@ type record struct {
 
 // session is what is known about a stored session.
 type session struct {
-	marked  time.Time // when its marker was written
-	details *details  // nil until they are read
+	marked time.Time     // when its marker was written
+	took   time.Duration // reading the facts
+	// facts are what the session's objects say about it, without findings, jobs, hours and labels; nil until they are
+	// read.
+	facts *packs.Facts
 }
 
 // textFrom returns where a row's text begins.
@@ -118,12 +122,12 @@ func (b *block) sessionName(i int) []byte {
 // add appends a session. Texts and numbers are cut to what a row may hold; a session whose details were never read has
 // none. Searches find a name with upper case too, because the text for searches has it again in lower case.
 func (b *block) add(n *names, r *record) {
-	d := r.details
-	if d == nil {
-		d = &details{}
+	f := r.facts
+	if f == nil {
+		f = &packs.Facts{}
 	}
-	e := r.details.entry(r.ref, r.marked)
-	name, cause, text := r.ref.Name, cut(e.Cause, maxCause), cut(d.text, maxWords)
+	e := entryOf(r.ref, r.facts, r.marked)
+	name, cause, text := r.ref.Name, cut(e.Cause, maxCause), cut(f.Text, maxWords)
 	if lower := strings.ToLower(name); lower != name {
 		text += "\n" + lower
 	}
@@ -131,16 +135,16 @@ func (b *block) add(n *names, r *record) {
 	b.text = append(append(b.text, name...), '\n')
 	b.text = append(append(b.text, text...), '\n')
 	b.rows = append(b.rows, row{
-		start: micros(e.Start), end: micros(d.end), lastWrite: micros(d.lastWrite), readAt: micros(d.readAt),
-		marked: micros(r.marked), bytes: d.Bytes,
-		took: uint32(min(d.took.Milliseconds(), 1<<30)), objects: uint32(min(d.Objects, 1<<31)),
-		nodes:   uint32(min(d.Nodes, 1<<31)),
+		start: micros(e.Start), end: micros(f.End), lastWrite: micros(f.LastWrite), readAt: micros(f.Seen),
+		marked: micros(r.marked), bytes: f.Bytes,
+		took: uint32(min(r.took.Milliseconds(), 1<<30)), objects: uint32(min(f.Objects, 1<<31)),
+		nodes:   uint32(min(f.Nodes, 1<<31)),
 		cluster: n.numberOfCluster(r.ref), owner: n.numberOfText(cut(e.OwnerName, maxOwner)),
-		version: n.numberOfText(cut(d.RayVersion, maxOwner)),
+		version: n.numberOfText(cut(f.RayVersion, maxOwner)),
 		textEnd: uint32(len(b.text)), nameLen: uint16(len(name)), causeLen: uint16(len(cause)),
-		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, d.Outcome), described: r.details != nil,
-		failedJobs: uint16(min(d.FailedJobs, math.MaxUint16)),
-		explained:  uint16(min(d.explained, math.MaxUint16)),
+		kind: codeOf(kinds, e.OwnerKind), outcome: codeOf(outcomes, f.Outcome), described: r.facts != nil,
+		failedJobs: uint16(min(f.FailedJobs, math.MaxUint16)),
+		explained:  uint16(min(f.Version, math.MaxUint16)),
 	})
 	b.noteLastUnended()
 }
@@ -162,33 +166,32 @@ func (b *block) copyRow(from *block, i int) {
 	b.noteLastUnended()
 }
 
-// details returns what is known of a row's session, except the text for searches.
-func (b *block) details(n *names, i int) details {
+// facts returns what is known of a row's session, except the text for searches.
+func (b *block) facts(n *names, i int) packs.Facts {
 	r := &b.rows[i]
 	from := b.textFrom(i)
-	return details{
-		Summary: Summary{
+	return packs.Facts{
+		Ref: n.ref(r.cluster, string(b.sessionName(i))), Summary: Summary{
 			OwnerKind: kinds[r.kind], OwnerName: n.texts[r.owner], RayVersion: n.texts[r.version],
 			Nodes: int(r.nodes), Objects: int(r.objects), Bytes: r.bytes,
 			Outcome: outcomes[r.outcome], Cause: string(b.text[from : from+int(r.causeLen)]),
 			FailedJobs: int(r.failedJobs),
 		},
-		readAt: timeOfMicros(r.readAt), took: time.Duration(r.took) * time.Millisecond,
-		lastWrite: timeOfMicros(r.lastWrite),
-		start:     timeOfMicros(r.start), end: timeOfMicros(r.end), explained: int(r.explained),
+		Seen: timeOfMicros(r.readAt), LastWrite: timeOfMicros(r.lastWrite), Start: timeOfMicros(r.start),
+		End: timeOfMicros(r.end), Version: int(r.explained),
 	}
 }
 
-// record returns the record from which a row was made, up to what add cut off.
-func (b *block) record(n *names, i int) record {
+// session returns the session from which a row was made, up to what add cut off.
+func (b *block) session(n *names, i int) session {
 	r := &b.rows[i]
-	found := record{ref: n.ref(r.cluster, string(b.sessionName(i))), session: session{marked: timeOfMicros(r.marked)}}
+	s := session{marked: timeOfMicros(r.marked), took: time.Duration(r.took) * time.Millisecond}
 	if r.described {
-		d := b.details(n, i)
-		d.text = b.searchText(i)
-		found.details = &d
+		f := b.facts(n, i)
+		f.Text = b.searchText(i)
+		s.facts = &f
 	}
-	return found
+	return s
 }
 
 // searchText returns a row's text for searches.
@@ -199,12 +202,11 @@ func (b *block) searchText(i int) string {
 // entry returns a row as the list shows it at the time now (Unix µs), without the text for searches. It shares no
 // memory with the block.
 func (b *block) entry(n *names, i int, now int64, quiet time.Duration) Entry {
-	r := &b.rows[i]
-	ref, s := n.ref(r.cluster, string(b.sessionName(i))), session{marked: timeOfMicros(r.marked)}
-	if d := b.details(n, i); r.described {
-		s.details = &d
+	s, f := session{marked: timeOfMicros(b.rows[i].marked)}, b.facts(n, i)
+	if b.rows[i].described {
+		s.facts = &f
 	}
-	return s.entry(ref, timeOfMicros(now), quiet)
+	return s.entry(f.Ref, timeOfMicros(now), quiet)
 }
 
 // lastWritten returns when the last object was stored or, if the session has no objects yet, its marker.

@@ -336,7 +336,7 @@ func (c *Catalog) removeMissing(removed []layout.Session) {
 		if _, recent := c.recent[ref]; recent {
 			continue // its marker may have been stored after the listing passed its place
 		}
-		if s, ok := c.table.get(ref); ok && s.details != nil {
+		if s, ok := c.table.get(ref); ok && s.facts != nil {
 			c.dropFacts(ref, s)
 		}
 		c.table.remove(ref)
@@ -350,7 +350,7 @@ func (c *Catalog) removeMissing(removed []layout.Session) {
 // removed from there; c.mu must be held.
 func (c *Catalog) dropFacts(ref layout.Session, s session) {
 	c.packed.discard(ref)
-	if c.wasQuiet(s) && s.details.readAt.Before(c.fullAt) {
+	if c.wasQuiet(s) && s.facts.Seen.Before(c.fullAt) {
 		c.removeFromPacks(ref)
 	}
 }

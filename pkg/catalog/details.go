@@ -14,16 +14,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// details are what a session's objects say about it. What is not known is zero.
-type details struct {
-	Summary
-	readAt                time.Time     // when reading them began
-	took                  time.Duration // reading them
-	lastWrite, start, end time.Time
-	explained             int    // the version of the rules by which the outcome and its cause were found out
-	text                  string // the text for searches, in lower case
-}
-
 const (
 	// quietInterval is the longest time between two reads of an idle session's details: compaction may change its size.
 	quietInterval = 24 * time.Hour
@@ -52,23 +42,23 @@ func (c *Catalog) isDue(ref layout.Session, s session) bool {
 	if at, failed := c.failed[ref]; failed && time.Since(at) <= c.opts.Interval-earlySecond {
 		return false
 	}
-	if s.details == nil || c.changed[ref] {
+	if s.facts == nil || c.changed[ref] {
 		return true
 	}
-	age := time.Since(s.details.readAt)
+	age := time.Since(s.facts.Seen)
 	if age < 0 {
 		return true // the clock was set back
 	}
 	if c.wasQuiet(s) { // the longer a session has been idle, the less likely a further head continues it
-		return age > s.details.idle()/quietShare || age > quietInterval
+		return age > s.idle()/quietShare || age > quietInterval
 	}
 	// The session grows. One that takes long or many requests to list is listed less often.
-	pages := min(time.Duration(s.details.Objects/pageObjects)*pagePause, maxPagesPause)
-	return age > max(max(c.opts.Interval, pages)-earlySecond, pauseShare*s.details.took)
+	pages := min(time.Duration(s.facts.Objects/pageObjects)*pagePause, maxPagesPause)
+	return age > max(max(c.opts.Interval, pages)-earlySecond, pauseShare*s.took)
 }
 
 // idle is how long nothing had been stored of the session when its details were read.
-func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
+func (s session) idle() time.Duration { return s.facts.Seen.Sub(s.facts.LastWrite) }
 
 // noteUse is called when somebody looks at a session. It requests to read the details if they were never read, or if
 // a further head may have continued the idle session since they were read. That is checked the sooner, the shorter the
@@ -76,12 +66,11 @@ func (d *details) idle() time.Duration { return d.readAt.Sub(d.lastWrite) }
 // c.mu must be held.
 func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
-	case s.details == nil:
+	case s.facts == nil:
 		if c.isDue(ref, s) { // no reading failed just now
 			c.schedule.request(ref)
 		}
-	case c.wasQuiet(s) && time.Since(s.details.readAt) > max(usedInterval,
-		min(s.details.idle()/usedShare, quietInterval)):
+	case c.wasQuiet(s) && time.Since(s.facts.Seen) > max(usedInterval, min(s.idle()/usedShare, quietInterval)):
 		c.changed[ref] = true // so that isDue holds
 		c.schedule.request(ref)
 	}
@@ -90,11 +79,11 @@ func (c *Catalog) noteUse(ref layout.Session, s session) {
 // wasQuiet says whether nothing was stored of a session for Options.Quiet before its details were read. If only its
 // marker is stored, the marker's time counts.
 func (c *Catalog) wasQuiet(s session) bool {
-	written := s.details.lastWrite
+	written := s.facts.LastWrite
 	if written.IsZero() {
 		written = s.marked
 	}
-	return s.details.readAt.Sub(written) > c.opts.Quiet
+	return s.facts.Seen.Sub(written) > c.opts.Quiet
 }
 
 // Reread has the details of an ended session read again soon, because more may be stored now, such as its outcome. It
@@ -107,7 +96,7 @@ func (c *Catalog) Reread(ref layout.Session) {
 
 // requestReread is Reread; c.mu must be held.
 func (c *Catalog) requestReread(ref layout.Session) {
-	if s, _ := c.table.get(ref); s.details != nil && c.opts.Facts {
+	if s, _ := c.table.get(ref); s.facts != nil && c.opts.Facts {
 		c.changed[ref] = true
 		c.schedule.request(ref)
 	}
@@ -115,10 +104,12 @@ func (c *Catalog) requestReread(ref layout.Session) {
 
 // described is what one reading found out about a session.
 type described struct {
-	*details
-	quiet bool         // see wasQuiet
-	facts *packs.Facts // nil while the session runs
-	jobs  answer       // from which FailedJobs was read; zero unless the session runs
+	facts   *packs.Facts
+	took    time.Duration // the reading
+	quiet   bool          // see wasQuiet
+	running bool
+	whole   bool   // the facts can be packed: readFacts has completed them
+	jobs    answer // from which FailedJobs was read; zero unless the session runs
 }
 
 // describe reads and keeps a session's details and, if the session has ended, its facts. After an error the old details
@@ -152,65 +143,63 @@ func (c *Catalog) describe(ctx context.Context, ref layout.Session) {
 // that has ended, or was quiet for Options.Quiet, its details and facts. marked is when its marker was stored.
 func (c *Catalog) readSession(ctx context.Context, ref layout.Session, marked time.Time) (found described, err error) {
 	began := time.Now()
-	d, from, err := c.readDetails(ctx, ref, began, marked)
+	f, from, err := c.readDetails(ctx, ref, began, marked)
 	if err != nil {
 		return found, err
 	}
-	found.details, found.quiet = d, c.wasQuiet(session{marked, d})
-	if d.end.IsZero() && !found.quiet {
-		found.jobs = c.readFailedJobs(ctx, ref, d, from)
+	found.facts, found.quiet = f, c.wasQuiet(session{marked: marked, facts: f})
+	if found.running = f.End.IsZero() && !found.quiet; found.running {
+		found.jobs = c.readFailedJobs(ctx, f, from)
 	} else if c.opts.Facts {
-		found.facts = c.readFacts(ctx, ref, d, from)
+		found.facts, found.whole = c.readFacts(ctx, *f, from), true
 	}
-	d.took = time.Since(began)
+	found.took = time.Since(began)
 	return found, nil
 }
 
 // putSession puts what a reading found out about a session into the list, and has the facts of an ended one packed. s
 // is what the list has of the session now, before is what it had when the reading began; c.mu must be held.
 func (c *Catalog) putSession(ref layout.Session, s session, found described, before session) {
-	d, running := found.details, found.end.IsZero() && !found.quiet
+	f := found.facts
 	if delete(c.jobs, ref); found.jobs.key != "" {
 		c.jobs[ref] = found.jobs
 	}
-	if running && before.details != nil && c.wasQuiet(before) {
+	if found.running && before.facts != nil && c.wasQuiet(before) {
 		c.removeFromPacks(ref) // the session continues: its packed end is wrong
 	}
-	if found.facts != nil {
-		row := *found.facts
+	if found.whole {
+		row := *f
 		// The facts that the list has may fill gaps in those read now, if nothing was stored in between. Without Seen
 		// they count as older, even if they were read before the clock was set back.
-		if known := s.details; known != nil && known.lastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
-			before := known.asFacts(ref)
+		if known := s.facts; known != nil && known.LastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
+			before := *known
 			before.Seen = time.Time{}
 			row = packs.Merge(before, row)
 		}
-		took := d.took // facts do not have it
-		d = detailsOf(&row)
-		d.took = took
+		f = listedPart(row)
 		c.queueForPacking(found.facts, found.quiet)
 	}
-	if found.quiet && d.Objects == 0 {
-		d.Outcome = Unknown // only its marker is stored
+	if found.quiet && f.Objects == 0 {
+		f.Outcome = Unknown // only its marker is stored
 	}
-	c.table.put(ref, session{s.marked, d})
+	c.table.put(ref, session{s.marked, found.took, f})
 }
 
 // readDetails lists all objects of a session and reads its metadata. began is now, marked is when the session's marker
 // was stored. It also returns the objects from which facts can be read. Ray's version is that of the collector's
-// metadata or, if these do not have it, of the dashboard's answer. After an error of metadata d is incomplete.
-func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (d *details,
+// metadata or, if these do not have it, of the dashboard's answer. After an error of metadata f is incomplete.
+func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, marked time.Time) (f *packs.Facts,
 	from sources, err error) {
-	d = &details{readAt: began}
+	f = &packs.Facts{Ref: ref, Seen: began}
 	metadataKey := layout.SnapshotKey(c.opts.Root, ref, "/api/v0/cluster_metadata")
 	hasMetadata := false
 	signs := lifetime.NewSigns(c.opts.Root, ref, marked)
 	for o, err := range c.opts.Store.List(ctx, layout.Prefix(c.opts.Root, ref), blob.ListOptions{}) {
 		if err != nil {
-			return d, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
+			return f, from, fmt.Errorf("list the objects of session %s: %w", ref, err)
 		}
-		d.Objects++
-		d.Bytes += o.Size
+		f.Objects++
+		f.Bytes += o.Size
 		hasMetadata = hasMetadata || o.Key == metadataKey
 		parsed, _ := layout.ParseObject(c.opts.Root, ref, o.Key) // zero after an error, as Add takes it
 		from.add(parsed, o)
@@ -218,10 +207,10 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 	}
 	failed := signs.Read(ctx, c.opts.Store, c.logDamaged) // the error, if objects of metadata cannot be read
 	life := signs.Life(time.Now(), c.opts.Quiet)
-	d.lastWrite, d.start, d.end, d.Nodes = signs.LastWrite, life.Start, life.End, max(0, signs.End.Nodes)
-	d.OwnerKind, d.OwnerName = Kind(signs.Start.OwnerKind), signs.Start.OwnerName
-	d.RayVersion = cmp.Or(signs.End.RayVersion, signs.Start.RayVersion)
-	if d.RayVersion == "" && hasMetadata {
+	f.LastWrite, f.Start, f.End, f.Nodes = signs.LastWrite, life.Start, life.End, max(0, signs.End.Nodes)
+	f.OwnerKind, f.OwnerName = Kind(signs.Start.OwnerKind), signs.Start.OwnerName
+	f.RayVersion = cmp.Or(signs.End.RayVersion, signs.Start.RayVersion)
+	if f.RayVersion == "" && hasMetadata {
 		// The answer of ray/dashboard/modules/usage_stats/usage_stats_head.py, as the collector saved it.
 		var metadata struct{ Data struct{ RayVersion string } }
 		err := blob.ReadJSON(ctx, c.opts.Store, metadataKey, layout.MaxMetadata, &metadata)
@@ -231,10 +220,10 @@ func (c *Catalog) readDetails(ctx context.Context, ref layout.Session, began, ma
 		case !errors.Is(err, os.ErrNotExist): // it may have been removed since it was listed
 			failed = errors.Join(failed, err)
 		}
-		d.RayVersion = metadata.Data.RayVersion
+		f.RayVersion = metadata.Data.RayVersion
 	}
 	from.labels, from.ahead = signs.Start.Labels, life.Ahead
-	return d, from, failed
+	return f, from, failed
 }
 
 // logDamaged logs that a metadata object does not parse, or is archived; the object is ignored.
@@ -244,7 +233,7 @@ func (c *Catalog) logDamaged(key string, err error) {
 
 // entry returns the list's entry of a session.
 func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) Entry {
-	e := s.details.entry(ref, s.marked)
+	e := entryOf(ref, s.facts, s.marked)
 	e.Running, e.End = lifetime.State(e.End, e.LastWrite, e.Objects, now, quiet)
 	if !e.Running {
 		e.FailedJobs = 0
@@ -255,21 +244,21 @@ func (s session) entry(ref layout.Session, now time.Time, quiet time.Duration) E
 	return e
 }
 
-// entry returns the entry of a session with these details, which may be nil: then it has what the key and the time of
+// entryOf returns the entry of a session with these facts, which may be nil: then it has what the key and the time of
 // the marker say. It does not say whether the session is running. An owner that is not known is the cluster itself.
-func (d *details) entry(ref layout.Session, marked time.Time) Entry {
-	described := d != nil
+func entryOf(ref layout.Session, f *packs.Facts, marked time.Time) Entry {
+	described := f != nil
 	if !described {
-		d = &details{}
+		f = &packs.Facts{}
 	}
-	e := Entry{Ref: ref, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite, Described: described}
-	e.OwnerKind, e.OwnerName = cmp.Or(d.OwnerKind, Kind(ref.OwnerKind), RayCluster),
-		cmp.Or(d.OwnerName, ref.OwnerName, ref.Cluster)
+	e := Entry{Ref: ref, Summary: f.Summary, Start: f.Start, End: f.End, LastWrite: f.LastWrite, Described: described}
+	e.OwnerKind, e.OwnerName = cmp.Or(f.OwnerKind, Kind(ref.OwnerKind), RayCluster),
+		cmp.Or(f.OwnerName, ref.OwnerName, ref.Cluster)
 	if e.LastWrite.IsZero() {
 		e.LastWrite = marked
 	}
 	if e.Start.IsZero() {
-		e.Start = lifetime.StartOf(time.Time{}, ref.Name, marked, d.lastWrite)
+		e.Start = lifetime.StartOf(time.Time{}, ref.Name, marked, f.LastWrite)
 	}
 	return e
 }

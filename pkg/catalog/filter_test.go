@@ -34,7 +34,7 @@ func TestManyWords(t *testing.T) {
 func TestEntrypointIsNoLabel(t *testing.T) {
 	text := packs.Facts{Jobs: []packs.Job{{Entrypoint: "PYTHONPATH=. python x.py"}, {Name: "user=ann"}}}.Bounded().Text
 	tab := newTable()
-	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{text: text}})
+	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{facts: &packs.Facts{Text: text}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]int{"label=pythonpath": 0, "user=ann": 0, "q=pythonpath": 1} {
 		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
@@ -47,11 +47,11 @@ func TestEntrypointIsNoLabel(t *testing.T) {
 func TestFilter(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
-	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
+	tab.put(v16("Lab", "session_2026-11-20_10-00-00_000000_1"), session{facts: &packs.Facts{
 		Summary: Summary{OwnerKind: RayJob, OwnerName: "nightly", RayVersion: "2.60.0", Bytes: 10 << 20,
 			Outcome: "failed"},
-		start: start, end: start.Add(2 * time.Hour),
-		text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\nuser=eve\n01000000\npythonpath=. python train.py --lr 0.1\nfinding=x\ncuda out of memory\n",
+		Start: start, End: start.Add(2 * time.Hour),
+		Text: "finding=node_died\nuser=ana\nteam=search\n\nraysubmit_a1\nuser=eve\n01000000\npythonpath=. python train.py --lr 0.1\nfinding=x\ncuda out of memory\n",
 	}})
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]bool{
@@ -122,7 +122,7 @@ func TestFilterKubernetesCluster(t *testing.T) {
 	tab := newTable()
 	for _, namespace := range []string{"team-a", "team-a.prod-eu", "team-a.prod-us", "team-b.prod-eu", "eu"} {
 		tab.put(layout.Session{Namespace: namespace, Cluster: "lab", Name: "session_2026-11-20_10-00-00_000000_1"},
-			session{details: &details{}})
+			session{facts: &packs.Facts{}})
 	}
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]string{
@@ -156,9 +156,9 @@ func TestUnexplained(t *testing.T) {
 	put := func(cluster string, ago time.Duration, outcome string, version, objects int, end time.Time) {
 		start := now.Add(-ago)
 		tab.put(v16(cluster, start.Format("session_2006-01-02_15-04-05_000000_1")),
-			session{marked: start, details: &details{
+			session{marked: start, facts: &packs.Facts{
 				Summary: Summary{Objects: objects, Outcome: outcome},
-				readAt:  now, lastWrite: now, start: start, end: end, explained: version,
+				Seen:    now, LastWrite: now, Start: start, End: end, Version: version,
 			}})
 	}
 	put("old-rules", time.Hour, "failed", 6, 3, now)
@@ -244,8 +244,8 @@ func TestGramsLeaveNothingOut(t *testing.T) {
 func TestEveryFilterCounts(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	tab := newTable()
-	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{details: &details{
-		Summary: Summary{OwnerKind: RayJob, Bytes: 10 << 20, Outcome: Failed}, start: start, end: start.Add(time.Hour)}})
+	tab.put(v16("lab", "session_2026-11-20_10-00-00_000000_1"), session{facts: &packs.Facts{
+		Summary: Summary{OwnerKind: RayJob, Bytes: 10 << 20, Outcome: Failed}, Start: start, End: start.Add(time.Hour)}})
 	l := Listing{list: tab.list(time.Minute)}
 	other := map[string]string{"state": Running, "kind": RayService, "outcome": Stopped, "from": "2026-11-21",
 		"to": "2026-11-19", "longer": "2h", "shorter": "1m", "larger": "1GiB", "smaller": "1KiB"}

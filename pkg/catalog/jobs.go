@@ -15,23 +15,23 @@ import (
 )
 
 // readFailedJobs sets how many jobs of a running session have failed, the first cause, and the text for searches in its
-// details d. It reads the newest stored answer about jobs. If that was read before or cannot be read now, d gets what
+// facts f. It reads the newest stored answer about jobs. If that was read before or cannot be read now, f gets what
 // the list has. It returns the answer that was read last. A damaged answer changes nothing, and is not read again.
 // Without an answer no job has failed.
-func (c *Catalog) readFailedJobs(ctx context.Context, ref layout.Session, d *details, from sources) (read answer) {
+func (c *Catalog) readFailedJobs(ctx context.Context, f *packs.Facts, from sources) (read answer) {
 	c.mu.Lock()
-	known, _ := c.table.get(ref)
-	read = c.jobs[ref]
+	known, _ := c.table.get(f.Ref)
+	read = c.jobs[f.Ref]
 	c.mu.Unlock()
-	if known.details != nil {
-		d.FailedJobs, d.text, d.Cause = known.details.FailedJobs, known.details.text, known.details.Cause
+	if known.facts != nil {
+		f.FailedJobs, f.Text, f.Cause = known.facts.FailedJobs, known.facts.Text, known.facts.Cause
 		if from.jobs == read {
 			return read
 		}
 	}
-	f := packs.Facts{Labels: from.labels}
+	all := packs.Facts{Labels: from.labels}
 	if from.jobs.key != "" {
-		err := c.readAnswer(ctx, ref, from.jobs, readJobs, &f)
+		err := c.readAnswer(ctx, f.Ref, from.jobs, readJobs, &all)
 		if errors.Is(err, errDamaged) {
 			return from.jobs
 		}
@@ -39,8 +39,8 @@ func (c *Catalog) readFailedJobs(ctx context.Context, ref layout.Session, d *det
 			return read
 		}
 	}
-	d.FailedJobs, d.Cause = countFailures(f.Jobs)
-	d.text = f.Bounded().Text
+	f.FailedJobs, f.Cause = countFailures(all.Jobs)
+	f.Text = all.Bounded().Text
 	return from.jobs
 }
 

@@ -109,23 +109,20 @@ func (c *Catalog) readAnswer(ctx context.Context, ref layout.Session, from answe
 	return err
 }
 
-// readFacts completes the details of an ended session to its facts: it reads its jobs, its hours and how it ended. What
-// cannot be read or is damaged stays unknown.
-func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details, from sources) *packs.Facts {
-	e := d.entry(ref, d.lastWrite) // the last write stands for the time of the marker, which packs do not have
-	f := packs.Facts{
-		Ref: ref, Seen: d.readAt, Summary: e.Summary, Start: e.Start, End: e.End, LastWrite: d.lastWrite,
-		Labels: from.labels,
-	}
-	if f.End.IsZero() && d.Objects > 0 { // no end is stored
-		f.End = d.lastWrite
+// readFacts completes the facts of an ended session: it reads its jobs, its hours and how it ended. What cannot be read
+// or is damaged stays unknown.
+func (c *Catalog) readFacts(ctx context.Context, f packs.Facts, from sources) *packs.Facts {
+	e := entryOf(f.Ref, &f, f.LastWrite) // the last write stands for the time of the marker, which packs do not have
+	f.Summary, f.Start, f.Labels = e.Summary, e.Start, from.labels
+	if f.End.IsZero() && f.Objects > 0 { // no end is stored
+		f.End = f.LastWrite
 	}
 	for _, read := range []struct {
 		answer answer
 		decode func(*jsonstream.Reader, *packs.Facts) error
 	}{{from.jobs, readJobs}, {from.dropped, addDropped}, {from.nodes, from.readHours}} {
 		if read.answer.key != "" {
-			_ = c.readAnswer(ctx, ref, read.answer, read.decode, &f) // logged
+			_ = c.readAnswer(ctx, f.Ref, read.answer, read.decode, &f) // logged
 		}
 	}
 	// The head's clock, by which jobs' times are, may be ahead of the store's.
@@ -134,7 +131,7 @@ func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details,
 			*at = max(0, max(0, *at)-from.ahead.Milliseconds()) // 0, which means not known, stays 0
 		}
 	}
-	if c.opts.Ending != nil && d.Objects > 0 {
+	if c.opts.Ending != nil && f.Objects > 0 {
 		if ending, ok := c.opts.Ending(ctx, e); ok {
 			f.Outcome, f.Cause, f.Findings, f.Version = ending.Outcome, ending.Cause, ending.Findings, ending.Version
 			if f.Hours != nil {
@@ -146,19 +143,10 @@ func (c *Catalog) readFacts(ctx context.Context, ref layout.Session, d *details,
 	return &f
 }
 
-// asFacts returns the details as a row of a pack. Findings, jobs, hours and labels are nil, as the list does not hold
-// them.
-func (d *details) asFacts(ref layout.Session) packs.Facts {
-	return packs.Facts{
-		Ref: ref, Seen: d.readAt, Summary: d.Summary, Start: d.start, End: d.end, LastWrite: d.lastWrite,
-		Version: d.explained, Text: d.text,
-	}
-}
-
-// detailsOf returns the part of the facts that the list holds.
-func detailsOf(f *packs.Facts) *details {
-	return &details{Summary: f.Summary, readAt: f.Seen, lastWrite: f.LastWrite, start: f.Start, end: f.End,
-		explained: f.Version, text: f.Text}
+// listedPart returns the part of the facts that the list holds.
+func listedPart(f packs.Facts) *packs.Facts {
+	f.Findings, f.Jobs, f.Hours, f.Labels = nil, nil, nil, nil
+	return &f
 }
 
 // readJobs reads Ray's list of jobs into f.Jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py),

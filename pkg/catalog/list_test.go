@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -89,7 +90,7 @@ func (s *simpleSession) compare(with *simpleSession, column string, now time.Tim
 func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) simple {
 	var l simple
 	for ref, s := range all {
-		e := simpleSession{Entry: s.details.entry(ref, s.marked)}
+		e := simpleSession{Entry: entryOf(ref, s.facts, s.marked)}
 		if e.End.IsZero() {
 			if e.Running = now.Sub(e.LastWrite) < quiet; !e.Running && e.Objects > 0 {
 				e.End = e.LastWrite
@@ -101,8 +102,8 @@ func listOf(all map[layout.Session]session, now time.Time, quiet time.Duration) 
 				e.Cause = ""
 			}
 		}
-		if s.details != nil {
-			e.text = s.details.text
+		if s.facts != nil {
+			e.text = s.facts.Text
 		}
 		l = append(l, e)
 	}
@@ -159,27 +160,27 @@ func randomSession(r *rand.Rand) (layout.Session, session) {
 	if r.IntN(10) == 0 {
 		return ref, s
 	}
-	s.details = &details{
+	s.took, s.facts = time.Duration(r.IntN(5))*time.Second, &packs.Facts{
 		Summary: Summary{
 			Bytes: int64(r.IntN(50)), Objects: r.IntN(3), Nodes: r.IntN(4), FailedJobs: r.IntN(3),
 			OwnerKind: pick("", RayJob, RayService, RayCluster), OwnerName: pick("", "nightly", "ETL", "etl-2"),
 			RayVersion: pick("", "2.60.0", "2.55.1", "2.60.1"),
 			Outcome:    pick("", "failed", "succeeded", "stopped", "unfinished"),
 		},
-		readAt: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute), took: time.Duration(r.IntN(5)) * time.Second,
-		text: pick("", "finding=pod\nuser=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
+		Seen: now64.Add(-time.Duration(r.IntN(1000)) * time.Minute),
+		Text: pick("", "finding=pod\nuser=ana\nteam=search\n\nraysubmit_a1\n", "team=ml\ntier=2\n\ncuda out of memory\n",
 			"python train.py\nraysubmit_b2\n",
 			"tëxt\n"),
 	}
-	if d := s.details; true {
+	if d := s.facts; true {
 		if r.IntN(3) > 0 {
-			d.lastWrite = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
+			d.LastWrite = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
 		}
 		if r.IntN(2) == 0 {
-			d.start = now64.Add(-time.Duration(r.IntN(400)) * time.Hour)
+			d.Start = now64.Add(-time.Duration(r.IntN(400)) * time.Hour)
 		}
 		if r.IntN(2) == 0 {
-			d.end = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
+			d.End = now64.Add(-time.Duration(r.IntN(30_000)) * time.Second)
 		}
 		if d.Outcome == "failed" {
 			d.Cause = pick("", "Out of Memory", "Cuda", "no such file train.py")
@@ -250,7 +251,7 @@ func TestListIsLikeASimpleOne(t *testing.T) {
 			got, ok := tab.get(ref)
 			want, stored := all[ref]
 			if ok != stored || tab.has(ref) != stored || ok &&
-				got.details.entry(ref, got.marked) != want.details.entry(ref, want.marked) {
+				entryOf(ref, got.facts, got.marked) != entryOf(ref, want.facts, want.marked) {
 				t.Fatalf("round %d: %s is %+v, want %+v", round, ref, got, want)
 			}
 		}
@@ -311,10 +312,10 @@ func TestTags(t *testing.T) {
 		start := now64.Add(time.Duration(i) * time.Minute)
 		tab.put(layout.Session{Namespace: fmt.Sprint("team-", i%2), Cluster: "lab",
 			Name: start.Format("session_2006-01-02_15-04-05_000000_1")},
-			session{marked: start, details: &details{start: start, text: text}})
+			session{marked: start, facts: &packs.Facts{Start: start, Text: text}})
 	}
 	tab.put(layout.Session{Namespace: "secret", Cluster: "lab", Name: "session_2126-01-01_00-00-00_000000_1"},
-		session{marked: now64, details: &details{start: now64.AddDate(100, 0, 0), text: "user=eve\nhidden=1\n\n"}})
+		session{marked: now64, facts: &packs.Facts{Start: now64.AddDate(100, 0, 0), Text: "user=eve\nhidden=1\n\n"}})
 	l := Listing{list: tab.list(time.Minute)}
 	kinds := []string{"node_died"}
 	tags := l.Within(map[string]bool{"team-0": true, "team-1": true}).Tags(10)
@@ -427,9 +428,9 @@ func TestGroups(t *testing.T) {
 func TestGroupOfLongSessions(t *testing.T) {
 	tab := newTable()
 	for i := range 2000 {
-		d := &details{start: time.Unix(1, 0), end: now64, lastWrite: now64}
+		d := &packs.Facts{Start: time.Unix(1, 0), End: now64, LastWrite: now64}
 		d.Bytes = 1 << 53
-		tab.put(v16("lab", fmt.Sprintf("session_%d", i)), session{now64, d})
+		tab.put(v16("lab", fmt.Sprintf("session_%d", i)), session{marked: now64, facts: d})
 	}
 	l := Listing{list: tab.list(time.Minute)}
 	p, err := l.Part(Query{Now: now64, Group: "cluster", Limit: 1})
@@ -440,12 +441,12 @@ func TestGroupOfLongSessions(t *testing.T) {
 
 // TestRowsHaveTheWholeSummary: what the list shows of a session is not lost in the list's memory.
 func TestRowsHaveTheWholeSummary(t *testing.T) {
-	d := details{Summary: Summary{OwnerKind: RayJob, Outcome: Failed}}
-	must.Fill(t, &d.Summary)
+	f := packs.Facts{Summary: Summary{OwnerKind: RayJob, Outcome: Failed}}
+	must.Fill(t, &f.Summary)
 	b, n := &block{}, &names{}
 	b.add(n, &record{ref: layout.Session{Namespace: "team", Cluster: "lab", Name: "session_1"},
-		session: session{details: &d}})
-	if got := b.details(n, 0).Summary; got != d.Summary {
-		t.Errorf("%v is lost of %+v: add it to row, and to add and details in block.go", must.ZeroFields(got), d.Summary)
+		session: session{facts: &f}})
+	if got := b.facts(n, 0).Summary; got != f.Summary {
+		t.Errorf("%v is lost of %+v: add it to row, and to add and facts in block.go", must.ZeroFields(got), f.Summary)
 	}
 }

@@ -169,7 +169,7 @@ func (c *Catalog) addRecent(found map[layout.Session]time.Time) {
 // held.
 func (c *Catalog) rereadContinued(found map[layout.Session]time.Time) {
 	for ref, at := range found {
-		if s, ok := c.table.get(ref); ok && s.details != nil && at.Add(c.opts.Quiet).After(s.details.readAt) &&
+		if s, ok := c.table.get(ref); ok && s.facts != nil && at.Add(c.opts.Quiet).After(s.facts.Seen) &&
 			c.wasQuiet(s) {
 			c.changed[ref] = true
 			c.schedule.request(ref)

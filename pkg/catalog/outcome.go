@@ -112,7 +112,7 @@ func (c *Catalog) readOutcome(e Entry) <-chan struct{} {
 	if done := c.endings.reading[e.Ref]; done != nil {
 		return done
 	}
-	if s, _ := c.table.get(e.Ref); s.details == nil || s.details.Outcome != "" {
+	if s, _ := c.table.get(e.Ref); s.facts == nil || s.facts.Outcome != "" {
 		return nil
 	}
 	if _, lately := c.endings.looked.Get(looked); lately || len(c.endings.reading) >= maxOutcomes {
@@ -150,11 +150,11 @@ func (c *Catalog) endingOf(e Entry) (ending Ending, ok bool) {
 // details again, which completes its facts; c.mu must be held.
 func (c *Catalog) takeOutcome(of lookedAt, ending Ending) {
 	s, _ := c.table.get(of.ref)
-	if s.details == nil || micros(s.details.lastWrite) != of.lastWrite {
+	if s.facts == nil || micros(s.facts.LastWrite) != of.lastWrite {
 		return
 	}
-	d := *s.details
-	d.Outcome, d.Cause, d.explained = ending.Outcome, packs.ShortLine(ending.Cause), ending.Version
-	c.table.put(of.ref, session{s.marked, &d})
+	f := *s.facts
+	f.Outcome, f.Cause, f.Version = ending.Outcome, packs.ShortLine(ending.Cause), ending.Version
+	c.table.put(of.ref, session{s.marked, s.took, &f})
 	c.requestReread(of.ref)
 }

@@ -154,12 +154,11 @@ func (c *Catalog) mergePackRow(f *packs.Facts) {
 		s.marked = f.LastWrite
 	}
 	merged := *f
-	if s.details != nil {
-		merged = packs.Merge(s.details.asFacts(f.Ref), merged)
-	}
-	adopted := detailsOf(&merged)
-	if s.details != nil {
-		if known := s.details.asFacts(f.Ref); *adopted == *detailsOf(&known) {
+	if known := s.facts; known != nil {
+		merged = packs.Merge(*known, merged)
+		if merged.Summary == known.Summary && merged.Seen.Equal(known.Seen) && merged.Start.Equal(known.Start) &&
+			merged.End.Equal(known.End) && merged.LastWrite.Equal(known.LastWrite) && merged.Version == known.Version &&
+			merged.Text == known.Text {
 			return
 		}
 	}
@@ -167,7 +166,7 @@ func (c *Catalog) mergePackRow(f *packs.Facts) {
 		c.packed.discard(f.Ref) // the facts that wait to be packed are older and have nothing more
 	}
 	delete(c.jobs, f.Ref) // which are of running sessions: packs have ended ones
-	s.details = adopted
+	s.facts = listedPart(merged)
 	c.table.put(f.Ref, s)
 }
 

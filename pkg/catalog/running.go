@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -47,9 +48,9 @@ func (n *names) withRunning(l *list, running []Entry, now time.Time) *list {
 	for i := range running {
 		e := &running[i]
 		if !stored[layout.Session{Namespace: e.Ref.Namespace, Cluster: e.Ref.Cluster}] {
-			d := &details{Summary: e.Summary, readAt: now, start: e.Start} // without an end it counts as running
-			added = append(added, change{key{micros(d.entry(e.Ref, now).Start), e.Ref},
-				&record{e.Ref, session{now, d}}})
+			// Without an end it counts as running.
+			s := session{marked: now, facts: &packs.Facts{Ref: e.Ref, Summary: e.Summary, Seen: now, Start: e.Start}}
+			added = append(added, change{key{micros(entryOf(e.Ref, s.facts, now).Start), e.Ref}, &record{e.Ref, s}})
 		}
 	}
 	if len(added) == 0 {

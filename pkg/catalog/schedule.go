@@ -275,8 +275,8 @@ func (c *Catalog) describeAll(ctx context.Context) {
 	for p := range l.all() {
 		ref := l.ref(p)
 		s, _ := c.table.get(ref)
-		lately := s.details != nil && time.Since(s.details.lastWrite) < endedLately
-		if c.isDue(ref, s) && (s.details == nil || c.changed[ref] || lately || !c.wasQuiet(s)) {
+		lately := s.facts != nil && time.Since(s.facts.LastWrite) < endedLately
+		if c.isDue(ref, s) && (s.facts == nil || c.changed[ref] || lately || !c.wasQuiet(s)) {
 			due = append(due, ref)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -171,9 +172,9 @@ func TestClockThatIsSetBack(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		c.mu.Lock()
 		known, _ := c.table.get(ref)
-		before := *known.details
-		before.readAt = time.Now().Add(24 * time.Hour) // by a clock that was a day ahead
-		c.table.put(ref, session{known.marked, &before})
+		before := *known.facts
+		before.Seen = time.Now().Add(24 * time.Hour) // by a clock that was a day ahead
+		c.table.put(ref, session{known.marked, known.took, &before})
 		c.mu.Unlock()
 		time.Sleep(2 * c.opts.Interval)
 		if n := store.looked(ref); n < 2 {
@@ -192,8 +193,8 @@ func TestLongestUnreadFirst(t *testing.T) {
 		ref := v16("lab", "session_"+now.Add(-time.Duration(n)*time.Second).Format("2006-01-02_15-04-05")+"_000000_1")
 		readAt := now.Add(-time.Minute - time.Duration(n)*time.Millisecond)
 		oldest = ref
-		c.table.put(ref, session{readAt, &details{readAt: readAt, lastWrite: readAt,
-			start: now.Add(-time.Duration(n) * time.Second), Summary: Summary{Objects: 1}}})
+		c.table.put(ref, session{marked: readAt, facts: &packs.Facts{Seen: readAt, LastWrite: readAt,
+			Start: now.Add(-time.Duration(n) * time.Second), Summary: Summary{Objects: 1}}})
 	}
 	c.schedule.reset()
 	if next, ok := c.nextDue(); !ok || next != oldest {

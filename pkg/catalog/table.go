@@ -50,7 +50,7 @@ func (t *table) get(ref layout.Session) (session, bool) {
 	if !ok {
 		return session{}, false
 	}
-	return t.blocks[b].record(&t.names, i).session, true
+	return t.blocks[b].session(&t.names, i), true
 }
 
 // has says whether a session is in the list.
@@ -108,7 +108,7 @@ func (t *table) applyChanges() {
 		}
 		if s != nil {
 			r := &record{ref, *s}
-			start := micros(s.details.entry(ref, s.marked).Start)
+			start := micros(entryOf(ref, s.facts, s.marked).Start)
 			all = append(all, change{key{start, ref}, r})
 			t.starts[hash] = start
 		}
