@@ -93,7 +93,13 @@ func Of(clusters []kube.Cluster, f Facts) Report {
 // stateOf returns a cluster's state and the reason in words. Of several states that apply, it is the one about which
 // most has to be done.
 func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
-	if missing := countFunc(c.Collectors, func(image string) bool { return image == "" }); missing > 0 {
+	missing := 0 // groups without a collector
+	for _, image := range c.Collectors {
+		if image == "" {
+			missing++
+		}
+	}
+	if missing > 0 {
 		return Uncovered, fmt.Sprintf("no collector in %d of %d groups of pods", missing, len(c.Collectors))
 	}
 	_, stored := f.LastWrites[Key{c.Namespace, c.Name}]
@@ -113,14 +119,4 @@ func (f Facts) stateOf(c kube.Cluster) (state State, why string) {
 func (f Facts) isOther(image string) bool {
 	tag := kube.Tag(image)
 	return f.CollectorVersion != "" && tag != "" && tag != f.CollectorVersion
-}
-
-// countFunc counts the values for which is returns true.
-func countFunc(values []string, is func(string) bool) (n int) {
-	for _, v := range values {
-		if is(v) {
-			n++
-		}
-	}
-	return n
 }

@@ -56,10 +56,6 @@ func clusterOf(c *rayv1.RayCluster) Cluster {
 	return out
 }
 
-// isSuspended reports whether a cluster has no pods, or is losing them, as somebody or a queue suspended it. KubeRay's
-// word for its state follows later: one that is resumed stays "suspended" until all of its pods run at once.
-func isSuspended(c *rayv1.RayCluster) bool { return c.Spec.Suspend }
-
 // collectorImage is the image of the collector in a group's pods, which KubeRay may add itself; "" if they have none.
 func collectorImage(of *rayv1.RayCluster, pod rayv1.PodTemplate) string {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {

@@ -163,10 +163,6 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(corev1.AddToScheme(s), rayv1.AddToScheme(s))
 }
 
-func listOptions(resourceVersion string) *metav1.ListOptions {
-	return &metav1.ListOptions{ResourceVersion: resourceVersion, AllowWatchBookmarks: true}
-}
-
 // Start follows the clusters in the background until Close.
 func (c *Clusters) Start() {
 	if c == nil {
@@ -204,7 +200,7 @@ func (c *Clusters) List(ctx context.Context) Listing {
 		}
 		w.mu.Lock()
 		for key, cluster := range w.clusters {
-			if !seen[key] && !isSuspended(cluster) {
+			if !seen[key] && !cluster.Spec.Suspend {
 				seen[key] = true
 				l.Clusters = append(l.Clusters, clusterOf(cluster))
 			}
@@ -216,10 +212,7 @@ func (c *Clusters) List(ctx context.Context) Listing {
 		w.mu.Unlock()
 	}
 	slices.SortFunc(l.Clusters, func(a, b Cluster) int {
-		if d := strings.Compare(a.Namespace, b.Namespace); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return l
 }
@@ -260,7 +253,7 @@ func (c *Clusters) NotReached(namespace, name string) error {
 	}
 	_, cluster := c.find(namespace, name)
 	switch {
-	case cluster == nil, isSuspended(cluster):
+	case cluster == nil, cluster.Spec.Suspend:
 		return nil
 	case c.config.Live != Proxy:
 		return errStorage
@@ -272,10 +265,12 @@ func (c *Clusters) NotReached(namespace, name string) error {
 // nothing does. Without access control no token is sent for people nobody knows, unless that is configured: this is
 // logged once for a cluster.
 func (c *Clusters) whyUnreachable(cluster *rayv1.RayCluster) error {
-	if err := whyUnreachable(cluster); err != nil {
-		return err
-	}
-	if !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens {
+	switch {
+	case cluster.Spec.Suspend:
+		return errSuspended
+	case cluster.Spec.AuthOptions != nil && cluster.Spec.AuthOptions.EnableK8sTokenAuth:
+		return errDelegated
+	case !wantsToken(cluster) || !c.config.Anonymous || c.config.AnonymousTokens:
 		return nil
 	}
 	if _, before := c.warned.Get(cluster.UID); !before {

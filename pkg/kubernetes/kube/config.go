@@ -117,24 +117,14 @@ func (c Config) resolve() (Mode, error) {
 	return "", fmt.Errorf("--live=%s: want storage, proxy, off or auto", c.Live)
 }
 
-// restConfigs are the ways to the API servers, with this server's own limits.
-func (c Config) restConfigs() ([]*rest.Config, error) {
-	configs, err := c.foundConfigs()
-	for _, rc := range configs {
-		setLimits(rc)
-	}
-	return configs, err
-}
-
 // setLimits sets this server's own limits.
 func setLimits(rc *rest.Config) {
 	rc.UserAgent, rc.QPS, rc.Burst = "ray-history-server", apiRequestsPerSecond, apiRequestsAtOnce
 }
 
-// foundConfigs returns how to reach the API servers: by the given kubeconfigs, or with --use-kubernetes-proxy by the
-// user's default kubeconfig, or else by the pod's account.
-func (c Config) foundConfigs() ([]*rest.Config, error) {
-	var configs []*rest.Config
+// restConfigs returns how to reach the API servers: by the given kubeconfigs, or with --use-kubernetes-proxy by the
+// user's default kubeconfig, or else by the pod's account. Each has this server's own limits.
+func (c Config) restConfigs() (configs []*rest.Config, err error) {
 	for _, file := range c.Kubeconfigs {
 		rc, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil {
@@ -142,22 +132,25 @@ func (c Config) foundConfigs() ([]*rest.Config, error) {
 		}
 		configs = append(configs, rc)
 	}
-	if len(configs) > 0 {
-		return configs, nil
-	}
-	if c.UseKubernetesProxy {
-		rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-			clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig()
-		if err != nil {
+	var rc *rest.Config
+	switch {
+	case len(configs) > 0:
+	case c.UseKubernetesProxy:
+		if rc, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+			clientcmd.NewDefaultClientConfigLoadingRules(), nil).ClientConfig(); err != nil {
 			return nil, fmt.Errorf("--use-kubernetes-proxy: read the kubeconfig (KUBECONFIG or ~/.kube/config): %w",
 				err)
 		}
-		return []*rest.Config{rc}, nil
+		configs = append(configs, rc)
+	default:
+		if rc, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("find Kubernetes: %w; outside of a pod give --kubeconfigs or "+
+				"--use-kubernetes-proxy, or --live=off", err)
+		}
+		configs = append(configs, rc)
 	}
-	rc, err := rest.InClusterConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find Kubernetes: %w; outside of a pod give --kubeconfigs or --use-kubernetes-proxy, "+
-			"or --live=off", err)
+	for _, rc := range configs {
+		setLimits(rc)
 	}
-	return []*rest.Config{rc}, nil
+	return configs, nil
 }

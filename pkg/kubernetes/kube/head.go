@@ -65,17 +65,6 @@ var (
 		"server has no token for it and does not forward users' tokens")
 )
 
-// whyUnreachable says why a cluster's description keeps requests from being passed on.
-func whyUnreachable(c *rayv1.RayCluster) error {
-	switch {
-	case isSuspended(c):
-		return errSuspended
-	case c.Spec.AuthOptions != nil && c.Spec.AuthOptions.EnableK8sTokenAuth:
-		return errDelegated
-	}
-	return nil
-}
-
 // wantsToken says whether a cluster's dashboard requires a token.
 func wantsToken(c *rayv1.RayCluster) bool {
 	return c.Spec.AuthOptions != nil && c.Spec.AuthOptions.Mode == "token"
@@ -84,9 +73,6 @@ func wantsToken(c *rayv1.RayCluster) bool {
 // head returns the address of a cluster's dashboard, and the token that it requires. Both are looked up once for all
 // who ask at the same time.
 func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
-	if err := whyUnreachable(c); err != nil {
-		return head{}, err
-	}
 	// Requests about one cluster must not take the API server's time from the others.
 	return s.heads.Load(ctx, c.UID, func(ctx context.Context) (found head, err error) {
 		if found.url, err = s.dashboard(ctx, c); err == nil {
@@ -95,9 +81,6 @@ func (s *site) head(ctx context.Context, c *rayv1.RayCluster) (head, error) {
 		return found, err
 	})
 }
-
-// forgetHead removes a cached head, so that the next request looks it up again.
-func (s *site) forgetHead(c *rayv1.RayCluster) { s.heads.Delete(c.UID) }
 
 // dashboard returns the address of the dashboard at a head's service. The service must be the cluster's own, and lead
 // to its head: a name in the cluster's description, and a service without a selector, could be made to lead anywhere.
@@ -143,8 +126,7 @@ func (s *site) token(ctx context.Context, c *rayv1.RayCluster) (string, error) {
 	if !wantsToken(c) {
 		return "", nil
 	}
-	name := c.Spec.AuthOptions.SecretName
-	name = cmp.Or(name, kuberay.AuthSecretName(c.Name))
+	name := cmp.Or(c.Spec.AuthOptions.SecretName, kuberay.AuthSecretName(c.Name))
 	var secret corev1.Secret
 	if err := s.client.Get(ctx, types.NamespacedName{Namespace: c.Namespace, Name: name}, &secret); err != nil {
 		if apierrors.IsForbidden(err) {

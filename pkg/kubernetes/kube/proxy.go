@@ -110,7 +110,7 @@ func (c *Clusters) Forward(w http.ResponseWriter, r *http.Request, namespace, na
 		FlushInterval: -1, // logs are followed line by line
 		Rewrite:       func(p *httputil.ProxyRequest) { rewrite(p, h, target) },
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			s.forgetHead(cluster)
+			s.heads.Delete(cluster.UID) // the next request looks the head up again
 			if errors.Is(err, context.Canceled) {
 				panic(http.ErrAbortHandler) // the client has gone
 			}

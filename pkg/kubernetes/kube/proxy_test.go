@@ -347,7 +347,11 @@ func TestHead(t *testing.T) {
 			if tt.through != "" {
 				through, _ = url.Parse(tt.through)
 			}
-			h, err := newSite(api, nil, through).head(t.Context(), c)
+			var h head
+			err := new(Clusters).whyUnreachable(c)
+			if err == nil {
+				h, err = newSite(api, nil, through).head(t.Context(), c)
+			}
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
 					t.Errorf("error %v, want %q in it", err, tt.err)

@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -78,7 +79,7 @@ func (w *watcher) followOnce(ctx context.Context) error {
 func (w *watcher) follow(ctx context.Context) error {
 	changes, err := w.client.Watch(ctx, &rayv1.RayClusterList{}, client.InNamespace(w.namespace),
 		client.MatchingLabelsSelector{Selector: w.selector},
-		&client.ListOptions{Raw: listOptions(w.version)})
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: w.version, AllowWatchBookmarks: true}})
 	if err != nil {
 		// An API server that cannot be reached, or has too much to do, has forgotten nothing.
 		var answer apierrors.APIStatus

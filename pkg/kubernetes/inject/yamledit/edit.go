@@ -23,7 +23,7 @@ func Decode(doc []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decode(n)
+	return new(decoder).value(n)
 }
 
 var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that " +
@@ -143,7 +143,7 @@ func (e *editor) compactLists(n *yaml.Node) bool {
 // editNode notes the changes of the text that give the node n, which stands at p, the value want. What is equal stays
 // as it is, with its comments; what cannot be changed in parts is replaced.
 func (e *editor) editNode(n *yaml.Node, want any, p place) error {
-	have, err := decode(n)
+	have, err := new(decoder).value(n)
 	if err != nil {
 		return err
 	}

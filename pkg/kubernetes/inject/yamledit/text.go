@@ -60,8 +60,6 @@ func (t *text) lineEnd(offset int) int {
 func (t *text) endOf(n *yaml.Node, indent int) (int, error) {
 	at := t.contentStart(n)
 	switch n.Kind {
-	case yaml.DocumentNode:
-		return t.endOf(n.Content[0], indent)
 	case yaml.AliasNode:
 		return at + len("*") + len(n.Value), nil
 	case yaml.MappingNode, yaml.SequenceNode:

@@ -1,6 +1,7 @@
 package yamledit
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,14 +15,7 @@ import (
 const maxNodes = 1 << 20
 
 // decoder turns nodes into the values of JSON: map[string]any, []any, string, int64, float64, bool and nil.
-type decoder struct {
-	nodes int
-}
-
-func decode(n *yaml.Node) (any, error) {
-	var d decoder
-	return d.value(n)
-}
+type decoder struct{ nodes int }
 
 // value decodes a node. An alias becomes the values that it names each time that it is used, so a few lines may unfold
 // to many values: more than maxNodes are an error.
@@ -129,10 +123,7 @@ func sortedKeys(m map[string]any) []string {
 		return len(firstKeys)
 	}
 	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		if d := rank(a) - rank(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 	})
 }
 

@@ -31,7 +31,9 @@ type RayCluster struct {
 
 // RayClusterSpec is what was requested.
 type RayClusterSpec struct {
-	RayVersion       string            `json:"rayVersion,omitempty"`
+	RayVersion string `json:"rayVersion,omitempty"`
+	// Suspend says that the cluster has no pods, or is losing them, as somebody or a queue suspended it. Its state
+	// follows later: one that is resumed stays "suspended" until all of its pods run at once.
 	Suspend          bool              `json:"suspend,omitempty"`
 	AuthOptions      *AuthOptions      `json:"authOptions,omitempty"`
 	HeadGroupSpec    HeadGroupSpec     `json:"headGroupSpec,omitempty"`
