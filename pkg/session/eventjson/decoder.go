@@ -204,9 +204,9 @@ func (d *Decoder) read(c *cursor) {
 func (d *Decoder) readBody(c *cursor, subject subjectKind) subjectKind {
 	switch string(c.key) {
 	case "taskDefinitionEvent", "task_definition_event":
-		return d.taskDefinition(c)
+		return d.definition(c, 0)
 	case "actorTaskDefinitionEvent", "actor_task_definition_event":
-		return d.actorTaskDefinition(c)
+		return d.definition(c, d.internText(actorTask)) // it has no field for the task's type
 	case "taskLifecycleEvent", "task_lifecycle_event":
 		return d.taskLifecycle(c)
 	case "taskProfileEvents", "task_profile_events":

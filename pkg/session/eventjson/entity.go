@@ -154,7 +154,7 @@ func (d *Decoder) readValue(c *cursor, f *field, into reflect.Value) {
 	switch p := into.Addr().Interface().(type) {
 	case *string:
 		if f.form == "enum" {
-			*p = d.enumName(c)
+			*p = string(unquote(c.scalar(), nil)) // protobuf's JSON writes a number for a value without a known name
 		} else {
 			*p = readString(c)
 		}
@@ -233,10 +233,6 @@ func fieldName(key string) string {
 
 // readString reads a string.
 func readString(c *cursor) string { return string(unquote(c.rawString(), nil)) }
-
-// enumName reads an enumeration's value. Protobuf's JSON writes a number for a value without a known name; it stays a
-// number.
-func (d *Decoder) enumName(c *cursor) string { return string(unquote(c.scalar(), nil)) }
 
 // mapOf reads a map; nil if it is empty.
 func mapOf[V any](c *cursor, value func() V) (m map[string]V) {

@@ -26,18 +26,10 @@ func (d *Decoder) setAttempt(raw []byte, attempt int64) subjectKind {
 
 var nilTask = rayid.Task(bytes.Repeat([]byte{0xff}, rayid.TaskSize))
 
-// taskDefinition reads a TaskDefinitionEvent (ray_event_converter.py: _convert_task_definition_event).
-func (d *Decoder) taskDefinition(c *cursor) subjectKind { return d.readDefinition(c, 0) }
-
-// actorTaskDefinition reads an ActorTaskDefinitionEvent, which has no field for the task's type.
-func (d *Decoder) actorTaskDefinition(c *cursor) subjectKind {
-	return d.readDefinition(c, d.internText(actorTask))
-}
-
-// readDefinition reads a TaskDefinitionEvent or an ActorTaskDefinitionEvent into d.update, in both spellings of its
-// fields. kind is the task's type if the event does not say it. An event that cannot be read is unidentified; c.bad
-// says so.
-func (d *Decoder) readDefinition(c *cursor, kind stringtable.ID) subjectKind {
+// definition reads a TaskDefinitionEvent (ray_event_converter.py: _convert_task_definition_event) or an
+// ActorTaskDefinitionEvent into d.update, in both spellings of its fields. kind is the task's type if the event does
+// not say it. An event that cannot be read is unidentified; c.bad says so.
+func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 	d.update.reset()
 	d.definitionRead = Definition{Kind: kind}
 	def := &d.definitionRead

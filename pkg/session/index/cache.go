@@ -28,28 +28,17 @@ type Cache struct {
 // NewCache keeps indexes in the folder dir. The oldest are removed when all take more than maxBytes.
 func NewCache(dir string, maxBytes int64) *Cache { return &Cache{dir: dir, maxBytes: maxBytes} }
 
-// existingStore returns the folder as a store; nil if it does not exist.
-func (c *Cache) existingStore() (*local.Store, error) {
+// What open does if the folder does not exist.
+const makeFolder, ifExists = true, false
+
+// open returns the folder as a store. If it does not exist, the store is nil or, with makeFolder, it is made.
+func (c *Cache) open(mayMake bool) (_ *local.Store, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.store == nil {
-		if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) && !mayMake {
 			return nil, nil
 		}
-	}
-	return c.openOnce()
-}
-
-// openStore returns the folder as a store, and makes it if it does not exist.
-func (c *Cache) openStore() (*local.Store, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.openOnce()
-}
-
-// openOnce opens the folder unless it is open; c.mu must be held.
-func (c *Cache) openOnce() (_ *local.Store, err error) {
-	if c.store == nil {
 		if c.store, err = local.Open(c.dir); err != nil {
 			return nil, fmt.Errorf("open the folder of indexes: %w", err)
 		}
@@ -59,7 +48,7 @@ func (c *Cache) openOnce() (_ *local.Store, err error) {
 
 // put stores an object of an index in the folder, which it makes if there is none.
 func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
-	store, err := c.openStore()
+	store, err := c.open(makeFolder)
 	if err != nil {
 		return err
 	}
@@ -69,7 +58,7 @@ func (c *Cache) put(ctx context.Context, key string, body io.ReadSeeker) error {
 // list returns the cached objects whose keys have a prefix, and the store that they are in; both are nil if there is no
 // folder yet.
 func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, objects []blob.Object, err error) {
-	store, err = c.existingStore()
+	store, err = c.open(ifExists)
 	if err != nil || store == nil {
 		return nil, nil, err
 	}
@@ -85,7 +74,7 @@ func (c *Cache) list(ctx context.Context, prefix string) (store *local.Store, ob
 // trim removes the indexes below a root that were written longest ago, until the rest is within c.maxBytes. The one
 // written last stays, whatever its size.
 func (c *Cache) trim(ctx context.Context, root string) error {
-	store, err := c.existingStore()
+	store, err := c.open(ifExists)
 	if err != nil || store == nil {
 		return err
 	}

@@ -38,10 +38,8 @@ func ownerOf(s *session.Session) owner {
 // entity is the first columns of all small tables. Row is everything that is known, as JSON of package session's
 // struct, with times in Unix nanoseconds. The other columns hold what most queries are about.
 type entity struct {
-	Session   string `parquet:"session,dict"`
-	Cluster   string `parquet:"cluster,dict"`
-	Namespace string `parquet:"namespace,dict"`
-	Row       string `parquet:"row,zstd,json"`
+	owner
+	Row string `parquet:"row,zstd,json"`
 }
 
 // Times are microseconds, NULL if not known. States are the last ones.
@@ -136,7 +134,7 @@ func entityRows[E, R any](o owner, all []E, row func(entity, *E) R) ([]R, error)
 		if err != nil {
 			return nil, err
 		}
-		rows[i] = row(entity{o.Session, o.Cluster, o.Namespace, text}, &all[i])
+		rows[i] = row(entity{o, text}, &all[i])
 	}
 	return rows, nil
 }

@@ -24,7 +24,7 @@ func (o *Opener) KeptFindings(ctx context.Context, ref layout.Session, n int64) 
 	if err == nil || o.Cache == nil || ctx.Err() != nil {
 		return body, err
 	}
-	cached, cacheErr := o.Cache.existingStore() // nil if there is none
+	cached, cacheErr := o.Cache.open(ifExists) // nil if there is none
 	if cached == nil || cacheErr != nil {
 		return nil, errors.Join(err, cacheErr)
 	}

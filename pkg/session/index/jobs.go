@@ -40,7 +40,7 @@ func addSubmissions(o owner, rows []submissionRow, shown []Job) []submissionRow 
 		}
 		known[j.SubmissionID] = true
 		rows = append(rows, submissionRow{
-			entity: entity{o.Session, o.Cluster, o.Namespace, noRow}, SubmissionID: j.SubmissionID,
+			entity: entity{o, noRow}, SubmissionID: j.SubmissionID,
 			Entrypoint: j.Entrypoint, Status: j.Status,
 			Message: j.Message, StartTime: micros(j.Start), EndTime: micros(j.End),
 		})

@@ -45,16 +45,14 @@ type rejection struct {
 // either.
 func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 	before, _ := o.rejections().Get(ref)
-	r := rejection{fingerprint: fingerprint, reason: reason}
-	if errors.Is(reason, tasktable.ErrOutdated) {
-		o.rejections().Put(ref, r)
+	outdated := errors.Is(reason, tasktable.ErrOutdated)
+	again := !outdated && !errors.Is(reason, tasktable.ErrDamaged) && before.fingerprint != fingerprint
+	o.rejections().Put(ref, rejection{fingerprint, reason, again})
+	switch {
+	case outdated:
 		o.Log.WithField("session", ref.String()).Info(
 			"a session's index is out of date; its events are replayed, and the index is made again")
-		return
-	}
-	r.again = !errors.Is(reason, tasktable.ErrDamaged) && before.fingerprint != fingerprint
-	o.rejections().Put(ref, r)
-	if !r.again {
+	case !again:
 		o.logUnusable(ref, reason)
 	}
 }

@@ -306,11 +306,11 @@ func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 
 // createdMillis is when the attempt was submitted, Unix milliseconds; 0 if that is not known.
 func (r Row) createdMillis() int64 {
-	c := commonColumn(taskstate.PendingArgsAvail)
-	if !r.p.entered(int(r.i), c) || r.p.times[c][r.i] > r.at {
+	at := r.p.times[argsColumn][r.i]
+	if !r.p.entered(int(r.i), argsColumn) || at > r.at {
 		return 0
 	}
-	return int64(float64(r.p.times[c][r.i])) / 1_000_000
+	return int64(float64(at)) / 1_000_000
 }
 
 // groupByName replaces siblings of one name by a group of them, here and at every level below. A sibling whose name no
@@ -452,9 +452,7 @@ func (b *lineageBuilder) result(i int32, maxChildren int, cut *bool) *Node {
 			n.id.String()
 		out.Key = out.LinkID
 	}
-	for _, c := range n.states {
-		out.States = append(out.States, StateCount{State: b.t.states.Name(c.state), Count: c.rows})
-	}
+	out.States = b.t.withStateNames(n.states)
 	for _, child := range n.children {
 		out.Children = append(out.Children, b.result(child, maxChildren, cut))
 	}

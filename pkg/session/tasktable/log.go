@@ -10,7 +10,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
-	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
 // LogInfo is task_log_info: where an attempt's lines are in its worker's log files. Offsets are in bytes; nil if no
@@ -24,7 +23,7 @@ type LogInfo struct {
 // was not at the row's moment. ok is false if nothing is known, as for methods of concurrent actors.
 func (r Row) LogInfo() (info LogInfo, ok bool) {
 	f := r.p.flags[r.i]
-	if f&hasLogInfo == 0 || !r.reached(taskstate.Running) {
+	if f&hasLogInfo == 0 || !r.reached(runningColumn) {
 		return info, false
 	}
 	info.StdoutFile, info.StderrFile = r.t.strings.Get(r.p.stdoutFile[r.i]), r.t.strings.Get(r.p.stderrFile[r.i])

@@ -136,7 +136,7 @@ func (r Row) Actor() []byte { return r.t.strings.Get(r.p.actor[r.i]) }
 
 // Node is where the attempt was sent, as is Worker.
 func (r Row) Node() []byte {
-	if !r.reached(taskstate.SubmittedToWorker, taskstate.Running) {
+	if !r.reached(submittedColumn, runningColumn) {
 		return nil
 	}
 	return r.t.strings.Get(r.p.node[r.i])
@@ -144,7 +144,7 @@ func (r Row) Node() []byte {
 
 // Worker is the process the attempt was sent to.
 func (r Row) Worker() []byte {
-	if !r.reached(taskstate.SubmittedToWorker, taskstate.Running) {
+	if !r.reached(submittedColumn, runningColumn) {
 		return nil
 	}
 	return r.t.strings.Get(r.p.worker[r.i])
@@ -152,21 +152,22 @@ func (r Row) Worker() []byte {
 
 // PID is the worker's process ID; 0 if not known.
 func (r Row) PID() int32 {
-	if !r.reached(taskstate.Running) {
+	if !r.reached(runningColumn) {
 		return 0
 	}
 	return r.p.pid[r.i]
 }
 
-// reached reports whether one of some common states was entered by the row's moment, so that a value which is set in
-// these states was known. It is also true if none was ever entered: then it is not known when the value was set.
-func (r Row) reached(states ...taskstate.State) bool {
+// reached reports whether one of some states, given by their columns, was entered by the row's moment, so that a value
+// which is set in these states was known. It is also true if none was ever entered: then it is not known when the value
+// was set.
+func (r Row) reached(columns ...int) bool {
 	if r.at == math.MaxInt64 {
 		return true
 	}
 	anyEntered := false
-	for _, state := range states {
-		if c := commonColumn(state); r.p.entered(int(r.i), c) {
+	for _, c := range columns {
+		if r.p.entered(int(r.i), c) {
 			anyEntered = true
 			if r.p.times[c][r.i] <= r.at {
 				return true
@@ -186,20 +187,18 @@ func (r Row) Paused() (paused, ok bool) {
 // Ran is when an attempt began to run and when it finished, Unix nanoseconds. ok is false if it did not finish, or if
 // either is not known.
 func (r Row) Ran() (start, end int64, ok bool) {
-	running, finished := runningColumn, finishedColumn
-	if !r.p.entered(int(r.i), running) || !r.p.entered(int(r.i), finished) || r.Failed() {
+	if !r.p.entered(int(r.i), runningColumn) || !r.p.entered(int(r.i), finishedColumn) || r.Failed() {
 		return 0, 0, false
 	}
-	start, end = r.p.times[running][r.i], r.p.times[finished][r.i]
+	start, end = r.p.times[runningColumn][r.i], r.p.times[finishedColumn][r.i]
 	return start, end, start <= end && end <= r.at
 }
 
 // Span is when an attempt ran, Unix nanoseconds: from when it began to run until it finished or failed; end is 0 if it
 // had done neither by the row's moment. ok is false if it is not known that it had begun by then.
 func (r Row) Span() (start, end int64, ok bool) {
-	running := runningColumn
-	start = r.p.times[running][r.i]
-	if !r.p.entered(int(r.i), running) || start > r.at {
+	start = r.p.times[runningColumn][r.i]
+	if !r.p.entered(int(r.i), runningColumn) || start > r.at {
 		return 0, 0, false
 	}
 	if end = r.endedAt(); end == 0 {
@@ -213,8 +212,7 @@ func (r Row) Span() (start, end int64, ok bool) {
 
 // endedAt returns when, by its events, the attempt finished or failed; 0 if it had done neither by the row's moment.
 func (r Row) endedAt() (end int64) {
-	finished := finishedColumn
-	if at := r.p.times[finished][r.i]; r.p.entered(int(r.i), finished) && at <= r.at {
+	if at := r.p.times[finishedColumn][r.i]; r.p.entered(int(r.i), finishedColumn) && at <= r.at {
 		end = at
 	}
 	for tr := range r.rareTransitions() {

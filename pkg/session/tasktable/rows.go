@@ -197,36 +197,25 @@ func (r *rows) readWhole(n int) ([]*page, error) {
 	return pages, nil
 }
 
-// readGroup reads group n from the source. The pages are valid until the buffer is used again.
+// readGroup reads group n from the source. The pages are valid until the buffer is used again. A panic is reported as
+// damage.
 func (r *rows) readGroup(n int, part Part, into *rowBuffer) (pages []*page, err error) {
-	err = catchDamage(n, func() (err error) {
-		pages, err = r.decodeGroup(n, part, into)
+	err = guard.CatchPanic(fmt.Sprintf("group %d of the index's rows", n), func() error {
+		blocks, err := r.source.Blocks(n, part)
+		if err != nil {
+			return err
+		}
+		pages, err = r.limits.decode(blocks, r.rowsOfGroup(n), part, into)
+		if err == nil && part&idPart != 0 && pages[0].id[0] != r.first[n] {
+			err = fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
+		}
 		return err
 	})
-	return pages, err
-}
-
-// decodeGroup reads group n from where it is stored.
-func (r *rows) decodeGroup(n int, part Part, into *rowBuffer) ([]*page, error) {
-	blocks, err := r.source.Blocks(n, part)
-	if err != nil {
-		return nil, err
-	}
-	pages, err := r.limits.decode(blocks, r.rowsOfGroup(n), part, into)
-	if err == nil && part&idPart != 0 && pages[0].id[0] != r.first[n] {
-		return nil, fmt.Errorf("%w: group %d begins with another task", ErrDamaged, n)
-	}
-	return pages, err
-}
-
-// catchDamage calls read for group n. A panic in it is reported as damage.
-func catchDamage(n int, read func() error) error {
-	err := guard.CatchPanic(fmt.Sprintf("group %d of the index's rows", n), read)
 	var caught *guard.Panic
 	if errors.As(err, &caught) {
-		return fmt.Errorf("%w: %w", ErrDamaged, err)
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return err
+	return pages, err
 }
 
 // memory is what the groups take that are in memory or being read.

@@ -175,10 +175,7 @@ func (r Row) States(out []StateTime) []StateTime {
 	all := out[from:]
 	// Of a state entered several times the last time counts, so it sorts first.
 	slices.SortFunc(all, func(a, b StateTime) int {
-		if c := r.t.states.Compare(a.number, b.number); c != 0 {
-			return c
-		}
-		return cmp.Compare(b.Time, a.Time)
+		return cmp.Or(r.t.states.Compare(a.number, b.number), cmp.Compare(b.Time, a.Time))
 	})
 	all = slices.CompactFunc(all, func(a, b StateTime) bool { return a.number == b.number })
 	return out[:from+len(all)]
