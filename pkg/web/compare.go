@@ -45,16 +45,7 @@ func (p Compare) Metrics() string {
 
 // JSON is the address of the page's comparison as JSON.
 func (p Compare) JSON() string {
-	form := url.Values{}
-	for _, name := range compare.Params {
-		if v := p.Form.Get(name); v != "" {
-			form.Set(name, v)
-		}
-	}
-	if len(form) == 0 {
-		return "api/history/compare"
-	}
-	return "api/history/compare?" + form.Encode()
+	return strings.TrimSuffix("api/history/compare?"+setParams(p.Form, compare.Params).Encode(), "?")
 }
 
 // compareAddress is the address of the page that compares the page's session with a run.

@@ -34,13 +34,7 @@ func (Fleet) template() string { return "fleet.html" }
 var fleetFields = []string{"q", "outcome", "kind", "version", "from", "to", "by"}
 
 // setParams are the parameters of the page that are set, as a copy.
-func (p Fleet) setParams() url.Values {
-	form := url.Values{}
-	for _, set := range paramsOf(p.Form, fleet.Params) {
-		form.Set(set.Name, set.Value)
-	}
-	return form
-}
+func (p Fleet) setParams() url.Values { return setParams(p.Form, fleet.Params) }
 
 // Hidden are the parameters that are set and have no field in the form.
 func (p Fleet) Hidden() []Param {
@@ -265,22 +259,31 @@ func (p Fleet) Chart() BarChart {
 	if len(p.Report.Days) == 0 {
 		return BarChart{}
 	}
-	spans := p.spans()
-	bars := make([]ChartBar, len(spans))
-	for i, span := range spans {
+	label := fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To)
+	return p.dayChart(label, noLimit, countStep, func(days []fleet.Day) (text string, parts []BarPart) {
 		sum := fleet.Counts{}
-		for _, d := range span.days {
+		for _, d := range days {
 			sum.Sessions += d.Sessions
 			sum.Failed += d.Failed
 		}
-		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
-			Text: fmt.Sprintf("%s: %s, %s failed", span.name(), human.Count(sum.Sessions, "session"),
-				formatCount(sum.Failed)),
-			Parts: []BarPart{{Class: catalog.Failed, Value: float64(sum.Failed)},
-				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}}
+		return human.Count(sum.Sessions, "session") + ", " + formatCount(sum.Failed) + " failed",
+			[]BarPart{{Class: catalog.Failed, Value: float64(sum.Failed)},
+				{Class: "other", Value: float64(sum.Sessions - sum.Failed)}}
+	})
+}
+
+// dayChart draws a bar for each day, or for several days together. bar says what the bar of some days shows. A line
+// shows limit, divided by the number of bars.
+func (p Fleet) dayChart(label string, limit float64, step func(greatest float64) float64,
+	bar func(days []fleet.Day) (text string, parts []BarPart)) BarChart {
+	spans := p.spans()
+	bars := make([]ChartBar, len(spans))
+	for i, span := range spans {
+		text, parts := bar(span.days)
+		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to), Text: span.name() + ": " + text, Parts: parts}
 	}
-	return barChart(fmt.Sprintf("Sessions and failures by day, %s to %s; the table below has the figures", p.From, p.To),
-		bars, func(i int) string { return spans[i].tick }, noLimit, countStep, amountText)
+	tick := func(i int) string { return spans[i].tick }
+	return barChart(label, bars, tick, limit/float64(len(spans)), step, amountText)
 }
 
 // CostChart draws what the sessions cost that began on each requested day. A line shows the report's budget, if it has
@@ -289,19 +292,14 @@ func (p Fleet) CostChart() BarChart {
 	if !p.Priced || p.Total.Hours.Cost == 0 {
 		return BarChart{}
 	}
-	spans := p.spans()
-	bars := make([]ChartBar, len(spans))
-	for i, span := range spans {
+	label := fmt.Sprintf("Cost by day in %s, %s to %s", p.Currency, p.From, p.To)
+	return p.dayChart(label, p.Report.Budget, axisStep, func(days []fleet.Day) (text string, parts []BarPart) {
 		sum := 0.0
-		for _, d := range span.days {
+		for _, d := range days {
 			sum += d.Cost
 		}
-		bars[i] = ChartBar{Link: p.List("from", span.from, "to", span.to),
-			Text:  fmt.Sprintf("%s: %s %s", span.name(), moneyText(sum), p.Currency),
-			Parts: []BarPart{{Class: "other", Value: sum}}}
-	}
-	return barChart(fmt.Sprintf("Cost by day in %s, %s to %s", p.Currency, p.From, p.To), bars,
-		func(i int) string { return spans[i].tick }, p.Report.Budget/float64(len(spans)), axisStep, amountText)
+		return moneyText(sum) + " " + p.Currency, []BarPart{{Class: "other", Value: sum}}
+	})
 }
 
 // fleetSpan is the day, or the days, that one bar stands for.

@@ -43,6 +43,15 @@ func dayField(value string) string {
 // Param is a parameter of a page's address.
 type Param struct{ Name, Value string }
 
+// setParams returns those parameters of a form that have one of the names and are set, as a copy.
+func setParams(form url.Values, names []string) url.Values {
+	set := url.Values{}
+	for _, p := range paramsOf(form, names) {
+		set.Set(p.Name, p.Value)
+	}
+	return set
+}
+
 // paramsOf returns those parameters of a form that have one of the names and are set, in the order of the names.
 func paramsOf(form url.Values, names []string) (params []Param) {
 	for _, name := range names {

@@ -361,11 +361,11 @@ func (i *importer) storeEntry(target string, size int64) error {
 		i.result.Kept++
 		return nil
 	}
-	body, err := i.buffer(size)
+	body, closeBody, err := i.buffer(size)
 	if err != nil {
 		return err
 	}
-	defer body.close()
+	defer closeBody()
 	return i.store(target, body, size)
 }
 
@@ -373,40 +373,26 @@ func (i *importer) storeEntry(target string, size int64) error {
 var errOtherStored = fmt.Errorf("%w with other content: the session is stored already; to replace it, remove it first "+
 	"with `historyserver rm`", os.ErrExist)
 
-// buffered is an object that was read and not stored yet.
-type buffered struct {
-	io.ReadSeeker
-	file *os.File // nil for one in memory
-}
-
-// close removes the object's temporary file, if it has one.
-func (w buffered) close() {
-	if w.file != nil {
-		_ = w.file.Close()
-	}
-}
-
 // buffer copies the entry to memory or a temporary file, so that it can be read several times, as stores require: they
-// read a body from its start, wherever it stands.
-func (i *importer) buffer(size int64) (buffered, error) {
+// read a body from its start, wherever it stands. closeBody removes the file.
+func (i *importer) buffer(size int64) (body io.ReadSeeker, closeBody func(), err error) {
 	if size <= inMemory {
 		data := make([]byte, size)
 		_, err := io.ReadFull(i.in, data)
-		return buffered{ReadSeeker: bytes.NewReader(data)}, err
+		return bytes.NewReader(data), func() {}, err
 	}
 	file, err := os.CreateTemp(i.opts.TempDir, "historyserver-import-")
 	if err != nil {
-		return buffered{}, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
+		return nil, nil, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
 	}
-	w := buffered{ReadSeeker: file, file: file}
 	if err = os.Remove(file.Name()); err == nil { // the open file stays
 		_, err = io.CopyN(file, i.in, size)
 	}
 	if err != nil {
-		w.close()
-		return buffered{}, err
+		_ = file.Close()
+		return nil, nil, err
 	}
-	return w, nil
+	return file, func() { _ = file.Close() }, nil
 }
 
 // store creates an object of size bytes and counts it as stored, or as kept if it exists with the same content. The

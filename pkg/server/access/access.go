@@ -225,14 +225,14 @@ func (a *Access) openProvider() (err error) {
 // Start looks the OpenID provider up, if there is one, until it answers. Nobody can sign in before.
 func (a *Access) Start() {
 	if a.provider != nil {
-		a.provider.start()
+		a.provider.work.Start(a.provider.connect)
 	}
 }
 
 // Close ends what Start began.
 func (a *Access) Close() {
 	if a.provider != nil {
-		a.provider.close()
+		a.provider.work.Close()
 	}
 }
 

@@ -171,20 +171,14 @@ func (a *Access) logout(w http.ResponseWriter, r *http.Request) {
 		}
 		browser.Redirect(w, http.StatusSeeOther, browser.Relative(loginPath[1:]))
 	default:
-		answerOnlyGetPost(w)
+		answerOnly(w, http.MethodGet, http.MethodPost)
 	}
 }
 
-// answerOnlyGetPost answers a request for a page that only GET, HEAD and POST are for.
-func answerOnlyGetPost(w http.ResponseWriter) {
-	w.Header().Set("Allow", "GET, HEAD, POST")
-	http.Error(w, "Only GET and POST.", http.StatusMethodNotAllowed)
-}
-
-// answerOnlyGet answers a request for a page that only GET and HEAD are for.
-func answerOnlyGet(w http.ResponseWriter) {
-	w.Header().Set("Allow", "GET, HEAD")
-	http.Error(w, "Only GET.", http.StatusMethodNotAllowed)
+// answerOnly answers a request of another method than those that its page is for, such as GET, and HEAD with it.
+func answerOnly(w http.ResponseWriter, methods ...string) {
+	w.Header().Set("Allow", strings.Replace(strings.Join(methods, ", "), "GET", "GET, HEAD", 1))
+	http.Error(w, "Only "+strings.Join(methods, " and ")+".", http.StatusMethodNotAllowed)
 }
 
 // login shows the page to sign in on, and signs in on POST: a valid token goes into a cookie. With an OpenID provider
@@ -194,7 +188,7 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxLogin)
 	page := loginPage{Next: browser.BelowRoot(r.FormValue("next")), Mode: a.config.Auth}
 	if a.provider != nil && r.Method == http.MethodPost { // people sign in at the provider, not with a token
-		answerOnlyGet(w)
+		answerOnly(w, http.MethodGet)
 		return
 	}
 	status := http.StatusOK
@@ -219,7 +213,7 @@ func (a *Access) login(w http.ResponseWriter, r *http.Request) {
 			status, page.Error = http.StatusServiceUnavailable, a.noteUnavailable(w, err).Error()
 		}
 	default:
-		answerOnlyGetPost(w)
+		answerOnly(w, http.MethodGet, http.MethodPost)
 		return
 	}
 	a.writeLoginPage(w, status, page)

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -197,12 +198,7 @@ func (a *Access) SignIn() SignIn {
 }
 
 // programClient is the ID of the client with which programs sign their users in.
-func (c *OIDCConfig) programClient() string {
-	if c.ProgramClientID != "" {
-		return c.ProgramClientID
-	}
-	return c.ClientID
-}
+func (c *OIDCConfig) programClient() string { return cmp.Or(c.ProgramClientID, c.ClientID) }
 
 // audiences are the IDs of the clients whose ID tokens are accepted from programs.
 func (c *OIDCConfig) audiences() []string {

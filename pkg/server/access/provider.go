@@ -76,11 +76,6 @@ func newProvider(c OIDCConfig, log logrus.FieldLogger) (*provider, error) {
 	return p, nil
 }
 
-// start looks the provider up in the background until it answers.
-func (p *provider) start() { p.work.Start(p.connect) }
-
-func (p *provider) close() { p.work.Close() }
-
 // connect looks the provider up until it has answered, or ctx ends.
 func (p *provider) connect(ctx context.Context) {
 	wait := backoff.Backoff{Min: time.Second, Max: 15 * time.Second}

@@ -24,15 +24,15 @@ func newSealer(secrets []string) (*sealer, error) {
 	for _, secret := range secrets {
 		// With another text than this one, no cookie that an earlier version of the server sealed could be opened.
 		const keyBytes = 32 // of AES-256
+		var block cipher.Block
+		var aead cipher.AEAD
 		key, err := hkdf.Key(sha256.New, []byte(secret), nil, "Ray history server, cookies", keyBytes)
-		if err != nil {
-			return nil, fmt.Errorf("make the key for cookies: %w", err)
+		if err == nil {
+			block, err = aes.NewCipher(key)
 		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, fmt.Errorf("make the key for cookies: %w", err)
+		if err == nil {
+			aead, err = cipher.NewGCMWithRandomNonce(block)
 		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
 		if err != nil {
 			return nil, fmt.Errorf("make the key for cookies: %w", err)
 		}

@@ -137,7 +137,7 @@ func (p *provider) endSession(w http.ResponseWriter, r *http.Request) {
 func (a *Access) signIn(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		answerOnlyGet(w)
+		answerOnly(w, http.MethodGet)
 		return
 	}
 	found := a.provider.found.Load()

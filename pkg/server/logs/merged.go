@@ -71,9 +71,11 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Se
 		for _, s := range merged.logs {
 			page.Logs = append(page.Logs, web.MergedLog{Node: webNode(nodes, s.node), File: s.name,
 				Writer: writers.Of(s.name), Undated: s.undated && len(s.times) > 0})
+			start, end := s.offsetOf(s.from), s.offsetOf(s.to) // of its lines in the rows, in bytes
+			page.Starts, page.Ends = append(page.Starts, start), append(page.Ends, end)
+			page.Earlier, page.Later = page.Earlier || start > 0, page.Later || end < s.size
 		}
-		page.Rows, page.Dated, page.Starts, page.Ends = merged.rows, merged.dated, merged.starts(), merged.ends()
-		page.Earlier, page.Later = merged.hasEarlier(), merged.hasLater()
+		page.Rows, page.Dated = merged.rows, merged.dated
 	}
 	web.Write(w, status, page)
 	return nil
@@ -312,35 +314,10 @@ func (s *logPart) mayHaveMore(backwards bool) bool {
 	return s.to == len(s.lines) && s.end < s.size
 }
 
-// starts and ends are where the lines that are in the rows begin and end in each log, in bytes.
-func (m *mergedLogs) starts() []int64 {
-	return m.offsets(func(s *logPart) int64 { return s.offsetOf(s.from) })
-}
-
-func (m *mergedLogs) ends() []int64 {
-	return m.offsets(func(s *logPart) int64 { return s.offsetOf(s.to) })
-}
-
 // offsetOf is where a line begins, by its index in lines; the end of the last one if there is no such line.
 func (s *logPart) offsetOf(line int) int64 {
 	if line < len(s.lines) {
 		return s.lines[line].Offset
 	}
 	return s.end
-}
-
-func (m *mergedLogs) offsets(offsetOf func(*logPart) int64) (offsets []int64) {
-	for _, s := range m.logs {
-		offsets = append(offsets, offsetOf(s))
-	}
-	return offsets
-}
-
-// hasEarlier and hasLater say whether a log has lines before and after those that are in the rows.
-func (m *mergedLogs) hasEarlier() bool {
-	return slices.ContainsFunc(m.starts(), func(at int64) bool { return at > 0 })
-}
-
-func (m *mergedLogs) hasLater() bool {
-	return slices.ContainsFunc(m.logs, func(s *logPart) bool { return s.offsetOf(s.to) < s.size })
 }
