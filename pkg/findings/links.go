@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -57,8 +58,9 @@ func (b *builder) linkException(f *finding, text string) {
 func (f *finding) mayTellOfFailure(other *finding, text, ownerNode string) bool {
 	switch {
 	case other.Kind == NodeDied:
-		// a node belongs to no job, even if its finding names one
-		return ownerNode == "" || other.isAbout("node", ownerNode)
+		// a node belongs to no job, even if its finding names one; whom somebody ended, no node took along
+		wanted := slices.ContainsFunc(wantedEnds, func(said string) bool { return strings.Contains(text, said) })
+		return !wanted && ownerNode == "" || ownerNode != "" && other.isAbout("node", ownerNode)
 	case other.Kind == WorkerStart && f.last-other.last > maxStart:
 		return false
 	case other.Kind == Serve && !other.namedIn(text) &&
