@@ -245,11 +245,13 @@ func (c *Config) IsLocal() bool {
 	return name == "local" || name == "localtest"
 }
 
-// IsAt says whether two configurations name the same place, as far as their settings are spelled alike.
+// IsAt says whether two configurations name the same place, as far as their settings are spelled alike. A region and a
+// profile count because each may mean another cloud or server, where the same name is another bucket.
 func (c *Config) IsAt(other *Config) bool {
 	place := func(c *Config) []string {
-		all := []string{strings.ToLower(c.Backend), c.BucketKey(c.Root + "/"), c.S3.Bucket, c.S3.Endpoint, c.GCS.Bucket,
-			c.GCS.Endpoint, c.Azure.Container, c.Azure.AccountURL, c.Azure.Account, c.OSS.Bucket, c.OSS.Endpoint}
+		all := []string{strings.ToLower(c.Backend), c.BucketKey(c.Root + "/"), c.S3.Bucket, c.S3.Endpoint, c.S3.Region,
+			c.S3.Profile, c.GCS.Bucket, c.GCS.Endpoint, c.Azure.Container, c.Azure.AccountURL, c.Azure.Account,
+			c.Azure.ConnectionString, c.OSS.Bucket, c.OSS.Endpoint}
 		if c.IsLocal() {
 			folder, _ := filepath.Abs(c.LocalDir)
 			all = append(all[:2], folder)

@@ -96,6 +96,10 @@ func TestPlaces(t *testing.T) {
 // TestIsAt: a place is the same however its folder is written and whoever asks; another bucket or prefix is another.
 func TestIsAt(t *testing.T) {
 	s3 := []string{"--storage-backend=s3", "--s3-bucket=b", "--s3-region=eu-west-1"}
+	azure := func(account string) []string {
+		return []string{"--storage-backend=azureblob", "--azure-container=b",
+			"--azure-connection-string=AccountName=" + account + ";AccountKey=aHVzaA=="}
+	}
 	for _, test := range []struct {
 		one, other []string
 		want       bool
@@ -103,10 +107,14 @@ func TestIsAt(t *testing.T) {
 		{[]string{"--local-dir=data"}, []string{"--local-dir=./x/../data/", "--storage-backend=LOCAL"}, true},
 		{[]string{"--local-dir=data"}, []string{"--local-dir=data2"}, false},
 		{[]string{"--local-dir=data"}, []string{"--local-dir=data", "--storage-root-dir=other"}, false},
-		{s3, append(slices.Clone(s3), "--s3-profile=me", "--local-dir=elsewhere"), true},
+		{s3, append(slices.Clone(s3), "--s3-access-key-id=me", "--local-dir=elsewhere"), true},
 		{s3, append(slices.Clone(s3), "--storage-prefix=team-a/"), false},
 		{s3, append(slices.Clone(s3), "--s3-bucket=c"), false},
 		{s3, append(slices.Clone(s3), "--s3-endpoint=minio:9000"), false},
+		{s3, append(slices.Clone(s3), "--s3-profile=minio"), false},
+		{s3, append(slices.Clone(s3), "--s3-region=cn-north-1"), false},
+		{azure("one"), azure("one"), true},
+		{azure("one"), azure("two"), false},
 	} {
 		one, other := must.Get(load(t, test.one, nil))(t), must.Get(load(t, test.other, nil))(t)
 		if one.IsAt(&other) != test.want || other.IsAt(&one) != test.want {
