@@ -138,6 +138,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 		f = b.processDied(ActorDied, key, fmt.Sprintf("Actor %s died unexpectedly", name), state.Worker, d)
 	}
 	f.addActor(a)
+	f.detached = f.detached || a.Detached
 	f.add(occurrence{
 		at: state.Ended, job: a.Job, node: state.Node, name: name, entity: b.actorEntity(a),
 		evidence: []Evidence{evident, d.evident},

@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -81,6 +82,33 @@ func TestEndingAnActor(t *testing.T) {
 		r, _ := badJob(t, dir)
 		if found := only(r, "^Calls of "+call) != nil; found != told {
 			t.Errorf("%s: %s", call, r.Summary)
+		}
+	}
+}
+
+// TestPythonWarned: what Python warned of explains an exception about GPUs or about a version, and no other.
+func TestPythonWarned(t *testing.T) {
+	const old = "/v/torch/cuda/__init__.py:180: UserWarning: CUDA initialization: The NVIDIA driver on your system is too old. " +
+		"Please update it.\n  return torch._C._cuda_getDeviceCount() > 0\n"
+	const told = "; before that Python warned: CUDA initialization: The NVIDIA driver on your system is too old."
+	for raised, want := range map[string]string{"RuntimeError: No CUDA GPUs are available": told, "KeyError: 'labels'": ""} {
+		_, chain := badJob(t, submissionWithLog(t, 1, old+trace(raised), driverOf(1, "raysubmit_bad")))
+		if title := chain[len(chain)-1].Title; !strings.HasSuffix(title, raised+want) {
+			t.Errorf("%s: %s", raised, title)
+		}
+	}
+}
+
+// TestLostDetachedActor: the end of a detached actor, which jobs share, explains why another job has nothing better to
+// say than words of its own. That of an actor that ended with its job does not.
+func TestLostDetachedActor(t *testing.T) {
+	for _, detached := range []bool{true, false} {
+		died := deadActor("Scorer", "actorDiedErrorContext", "The actor died: its worker process has crashed.", "ACTOR_DIED")[:2]
+		died[0] = strings.Replace(died[0], `"className"`, fmt.Sprintf(`"isDetached": %t, "className"`, detached), 1)
+		_, chain := badJob(t, submissionWithLog(t, 1, trace("RuntimeError: no scores for 3 of 4 batches"),
+			append(died, driverOf(2, "raysubmit_bad"))...))
+		if title := chain[len(chain)-1].Title; strings.Contains(title, "; before that Actor Scorer") != detached {
+			t.Errorf("detached %t: %s", detached, title)
 		}
 	}
 }

@@ -35,13 +35,22 @@ func (b *builder) addEarlierFailures() {
 			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
 			sources = append(sources, b.applicationDeleted, b.printedInJob, b.failureElsewhere, b.cancelledUnseen)
 		}
-		for _, before := range sources {
+		for _, before := range append(sources, b.warnedBefore) {
 			if said := before(end, root); said != "" {
 				root.tellEarlier(said)
 				break
 			}
 		}
 	}
+}
+
+// warnedBefore returns what Python had warned of in a job's log that explains the exception of the root of the job's
+// end, such as a driver of GPUs that is too old; "" if nothing did.
+func (b *builder) warnedBefore(end, root *finding) string {
+	if root.raised.Type == "" {
+		return ""
+	}
+	return encloseIfAny("Python warned: ", output.WarningAbout(b.driverLog(end.ended).text, root.raised), "")
 }
 
 // tellEarlier adds to a title, behind beforeThat, what had failed before; nothing for "".
@@ -226,21 +235,23 @@ func (f *finding) missesResultOf(other *finding) bool {
 }
 
 // failureElsewhere returns the title of a failure outside of a job's own tasks that the job may have missed; "" if
-// there is none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own, the
-// end of an actor or task of the job counts that somebody killed or cancelled shortly before. Otherwise, also if the
-// job lacked something, a failure in a job whose actors its driver had called.
+// there is none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own,
+// these count: the end of a detached actor of another job, and an actor or task of the job that somebody killed or
+// cancelled shortly before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had
+// called.
 func (b *builder) failureElsewhere(end, root *finding) (how string) {
-	ownWords := inOwnWords(end.raised)
+	anyReason, ownWords := isGeneric(end.raised), inOwnWords(end.raised)
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
 	calledJobs := sync.OnceValue(func() map[rayid.Job]bool { return b.jobsCalledBy(end.job) })
 	for _, lost := range b.findings {
+		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
 			end.last-lost.last <= atTheEnd
 		switch {
 		case lost.unrecovered == 0 || lost.last >= end.last:
-		case ownWords && killed:
+		case anyReason && shared, ownWords && killed:
 			how = lost.Title
 		case how == "" && lost.job != end.job && lost.unrepaired() && b.jobsWithNamedActors()[lost.job] &&
 			calledJobs()[lost.job] && !b.succeededLater(lost):
