@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -69,8 +70,9 @@ func (m *Moment) Life(ctx context.Context) (begin, end time.Time) {
 	case m.Session.Start == 0:
 	case begin.IsZero() || first.Before(begin):
 		begin = first
-	case !m.Session.Life.Recorded: // lifetime knows only the hour of the first events
-		if named, _, known := m.namedStart(); known {
+	case !m.Session.Life.Recorded: // lifetime knows only the hour of the first events, of a settled index not even that
+		begin = layout.InZone(begin, first, time.Hour)
+		if named, _, known := m.namedStart(); known && !named.After(first) {
 			begin = named
 		}
 	}

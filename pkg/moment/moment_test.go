@@ -252,6 +252,8 @@ func TestLife(t *testing.T) {
 			Ref: layout.Session{Name: "session_2026-11-20_02-00-00_000001_100"},
 			Set: entities.Set{Nodes: []entities.Node{{Start: at(first).UnixNano()}}}}
 	}
+	noNode, lateNode := of(named, 10, 12), of(named, 10, 12)
+	noNode.Nodes, lateNode.Nodes[0].Start = nil, at(11).UnixNano() // the head's event was lost
 	for what, tt := range map[string]struct {
 		session    session.Session
 		at         int64
@@ -260,6 +262,8 @@ func TestLife(t *testing.T) {
 		"ended":              {of(ended, 11, 12), 0, at(10), at(13)},
 		"events before":      {of(ended, 9, 14), 0, at(9), at(14)},
 		"no end":             {of(named, 10, 12), 0, at(10), at(12)},
+		"no end, no node":    {noNode, 0, at(10), at(12)},
+		"no end, late node":  {lateNode, 0, at(10), at(12)},
 		"no end, recorded":   {of(recorded, 10, 12), 0, at(9), at(12)},
 		"no end, at":         {of(named, 10, 10), at(11).UnixNano(), at(10), at(11)},
 		"no begin":           {of(lifetime.Life{End: at(13)}, 11, 12), 0, at(11), at(13)},
