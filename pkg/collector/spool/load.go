@@ -109,8 +109,8 @@ func (s *Spool) loadSegment(path string, size int64) (err error) {
 			end = size // its bytes still take room
 		}
 	}
-	if size == 0 { // killing the process leaves the head of a segment at least
-		s.log.Warnf("spool: %s is empty: the machine lost its power, or the disk lost the batches in it", path)
+	if size == 0 { // a power loss may do that, or a kill between making the file and writing its head
+		s.log.Warnf("spool: %s is empty: if the machine lost its power, the batches that were in it are lost", path)
 	}
 	seg.size, seg.synced = end, end
 	s.segments[seg] = struct{}{}
