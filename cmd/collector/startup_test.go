@@ -354,7 +354,8 @@ func TestCommandLine(t *testing.T) {
 		"--help": "", "-h": "", "--version": "", "help": "", "inject --help": "", "--nonsense --help": "",
 		"injectt -f x": "did you mean inject?", "inject --imagee=x": "did you mean --image?",
 		"inject x.yaml":          "name the manifest with -f",
-		"inject -f /nonexistent": "--storage-backend is not set",
+		"inject -f /nonexistent": "no such file",
+		"inject -f options.go":   "--storage-backend is not set",
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(args))
