@@ -59,8 +59,11 @@ func New(base *url.URL, transport http.RoundTripper) *Client {
 // ParseBase reads the address of a server, or of its list of sessions, and adds a slash to its path. The error has
 // neither the address nor the error of package url in it, because they may contain a password.
 func ParseBase(address string) (*url.URL, error) {
-	root := strings.TrimSuffix(strings.TrimRight(address, "/"), "/homepage")
-	base, err := url.Parse(strings.TrimRight(root, "/") + "/")
+	root := strings.TrimRight(address, "/")
+	if !strings.HasSuffix(root, "://homepage") { // a host's name
+		root = strings.TrimRight(strings.TrimSuffix(root, "/homepage"), "/")
+	}
+	base, err := url.Parse(root + "/")
 	if err != nil || base.Hostname() == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 		base.Fragment != "" {
 		return nil, errors.New("--server: want an address such as https://history.example.com")

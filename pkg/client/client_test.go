@@ -121,9 +121,15 @@ func TestUnreachable(t *testing.T) {
 		t.Error(err)
 	}
 	for _, address := range []string{"", "h.example.com", "ftp://h", "https://", "http://:80", "http://h/?a=b",
-		"http://h/#a", "http://ann:hush@h:port"} {
+		"http://h/#a", "http://ann:hush@h:port", "https:///homepage"} {
 		if _, err := ParseBase(address); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%q: %v", address, err)
+		}
+	}
+	for address, want := range map[string]string{"http://homepage/": "http://homepage/",
+		"http://homepage/homepage": "http://homepage/", "http://h/rays//homepage": "http://h/rays/"} {
+		if base, err := ParseBase(address); err != nil || base.String() != want {
+			t.Errorf("%q: %v, %v", address, base, err)
 		}
 	}
 }
