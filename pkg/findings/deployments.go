@@ -224,6 +224,15 @@ func (b *builder) savedDeployment(app *moment.Application, d moment.Deployment, 
 	return bad
 }
 
+// aboutOther reports whether the finding is about a deployment of Serve and a text names only another one, maybe of the
+// same application.
+func (f *finding) aboutOther(text string) bool {
+	const names = "Deployment(name='"
+	return f.Kind == Serve && strings.Contains(text, names) && !slices.ContainsFunc(f.Entities, func(e Entity) bool {
+		return strings.Contains(text, names+e.Name+"'")
+	})
+}
+
 // namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A name of
 // up to three letters may be any word and does not count.
 func (f *finding) namedIn(text string) bool {

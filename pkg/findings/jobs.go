@@ -70,7 +70,7 @@ func (b *builder) readJobs() {
 	b.setLostApart(known)
 }
 
-// maxUnrecorded is how many logs of drivers are read of which only the end is stored.
+// maxUnrecorded is how many logs of drivers are read of which only the end is stored, and of which nothing else is.
 const maxUnrecorded = 20
 
 // readUnrecordedEnds looks at the logs of drivers of which it is only known that they ended, as when the head was lost
@@ -266,6 +266,10 @@ func (b *builder) setLostApart(known []moment.Job) {
 			b.lostJobs = append(b.lostJobs, j.SubmissionID)
 			switch {
 			case j.Status != jobstatus.Pending:
+			case len(b.lostJobs) > maxUnrecorded:
+				file := moment.LogFile{Node: logs[j.SubmissionID], Path: moment.SubmissionLog(j.SubmissionID)}
+				b.unreadLogs[file] = true
+				continue
 			case endedInException(b.driverLog(&j)):
 				j.Status = jobstatus.Failed
 			default:

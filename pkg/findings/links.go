@@ -63,8 +63,7 @@ func (f *finding) mayTellOfFailure(other *finding, text, ownerNode string) bool 
 		return !wanted && ownerNode == "" || ownerNode != "" && other.isAbout("node", ownerNode)
 	case other.Kind == WorkerStart && f.last-other.last > maxStart:
 		return false
-	case other.Kind == Serve && !other.namedIn(text) &&
-		(f.raised.Type == "RayServeException" || strings.Contains(text, "Deployment(name='")):
+	case other.aboutOther(text), f.raised.Type == "RayServeException" && !other.namedIn(text):
 		return false // it is about another deployment
 	}
 	return other.job == f.job || other.job.Nil() || f.job.Nil()

@@ -1,6 +1,11 @@
 package findings
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+)
 
 // TestNodeBehindException: the loss of a node may be behind an exception, but not if that says that somebody ended the
 // actor.
@@ -18,6 +23,23 @@ func TestNodeBehindException(t *testing.T) {
 	} {
 		if may := (&finding{}).mayTellOfFailure(lost, c.text, c.owner); may != c.may {
 			t.Errorf("%s %q: %t", c.text, c.owner, may)
+		}
+	}
+}
+
+// TestDeploymentBehindException: of two deployments of an application, the one that an exception names is behind it.
+func TestDeploymentBehindException(t *testing.T) {
+	const gone = "DeploymentUnavailableError: Deployment(name='%s', app='shop') is unavailable because it failed to deploy."
+	other := &finding{Finding: Finding{Kind: Serve, Entities: []Entity{{Type: "deployment", ID: "shop#Tax", Name: "Tax"}}}}
+	for name, may := range map[string]bool{"Tax": true, "Price": false, "Taxes": false} {
+		if (&finding{}).mayTellOfFailure(other, fmt.Sprintf(gone, name), "") != may {
+			t.Errorf("%s: want %t", name, may)
+		}
+	}
+	served := &finding{raised: output.Exception{Type: "RayServeException"}}
+	for text, may := range map[string]bool{"application 'shop' is gone": true, "application 'pay' is gone": false} {
+		if served.mayTellOfFailure(other, text, "") != may {
+			t.Errorf("%s: want %t", text, may)
 		}
 	}
 }

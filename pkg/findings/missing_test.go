@@ -47,6 +47,10 @@ func TestNothingIsNoSuccess(t *testing.T) {
 	for n := range byte(61) { // of the logs of one kind 60 are looked at
 		manyHeads[gcs(n)] = "x\n"
 	}
+	manyLost := map[string]string{events: nodeUp}
+	for n := range 25 { // of these 20 are looked at
+		manyLost[layout.LogKey("log", ref, node, fmt.Sprintf("job-driver-nightly-%02d.log", n))] = "step 1\n"
+	}
 	end := layout.MetadataKey("log", ref, layout.End)
 	jobs := layout.SnapshotKey("log", ref, "/api/jobs/")
 	for name, c := range map[string]struct {
@@ -133,6 +137,8 @@ func TestNothingIsNoSuccess(t *testing.T) {
 			catalog.Failed, "It failed: Job nightly failed: its driver raised ValueError: bad shard.",
 			"Job nightly failed: its driver raised ValueError: bad shard",
 			[]string{"job's own record is not stored", "1 log not looked at"}},
+		"more lost jobs than are looked at": {manyLost, catalog.Unknown, "How its jobs ended is not stored.", "",
+			[]string{"job's own record is not stored", "No events of jobs", "No snapshots", "5 logs not looked at"}},
 		"an event of a type that a later Ray sends": {
 			map[string]string{events: ended + strings.NewReplacer("NODE_DEFINITION_EVENT", "NODE_WEATHER_EVENT",
 				"nodeDefinitionEvent", "nodeWeatherEvent", `"AAAA"`, `"AAAD"`).Replace(nodeUp),
