@@ -248,6 +248,9 @@ func (f *finding) namedIn(text string) bool {
 	return false
 }
 
+// addressPath matches an address of HTTP; its group is the path. That of a file, "s3://lake/orders", names nothing.
+var addressPath = lazyregexp.New(`\bhttps?://[^\s/]+(/\S+)`)
+
 // namesApplication reports whether a text names an application: its name counts if it is no plain word, is in single
 // quotes, follows the word "application", or is in the path of an address.
 func namesApplication(text, app string) bool {
@@ -255,9 +258,8 @@ func namesApplication(text, app string) bool {
 	if quoted || noWord(app) && mentions(text, app) || mentions(text, "application "+app) {
 		return true
 	}
-	for word := range strings.FieldsSeq(text) {
-		_, address, found := strings.Cut(word, "://")
-		if found && strings.Contains(strings.TrimRight(address, ".,;:'\")]")+"/", "/"+app+"/") {
+	for _, m := range addressPath().FindAllStringSubmatch(text, -1) {
+		if strings.Contains(strings.TrimRight(m[1], ".,;:'\")]")+"/", "/"+app+"/") {
 			return true
 		}
 	}

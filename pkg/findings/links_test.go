@@ -43,3 +43,20 @@ func TestDeploymentBehindException(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesApplication: an application of Serve is named by the path of a request, not by that of a file.
+func TestNamesApplication(t *testing.T) {
+	for text, names := range map[string]bool{
+		"HTTP Error 500: http://10.0.0.7:8000/orders":             true,
+		"for url: 'https://shop.example/v1/orders/17?a=b'.":       true,
+		"read 7 of 8 files of s3://lake/orders/day=1":             false,
+		"wrote file:///data/orders/a.csv":                         false,
+		"http://orders/health gave 200":                           false,
+		"http://10.0.0.7:8000/reorders and /orders":               false,
+		"RayServeException: application 'orders' is not deployed": true,
+	} {
+		if namesApplication(text, "orders") != names {
+			t.Errorf("%s: want %t", text, names)
+		}
+	}
+}
