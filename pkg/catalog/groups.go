@@ -26,6 +26,25 @@ type sum struct {
 	duration, bytes           int64 // duration in microseconds
 }
 
+// sums are stored in pages, so that they leave less garbage when many groups are added.
+type sums struct {
+	pages []*[sumsPage]sum
+	len   int
+}
+
+const sumsPage = 1024
+
+func (s *sums) at(i int) *sum { return &s.pages[i/sumsPage][i%sumsPage] }
+
+// add begins a new sum.
+func (s *sums) add(newest place) {
+	if s.len%sumsPage == 0 {
+		s.pages = append(s.pages, new([sumsPage]sum))
+	}
+	s.len++
+	s.at(s.len - 1).newest = newest
+}
+
 // Limits of sums over sessions that damaged or hostile data describe.
 const (
 	maxSummed   = int64(366 * 24 * time.Hour / time.Microsecond) // of one session's time
@@ -38,22 +57,22 @@ const (
 // without a sort the newest comes first. Only the groups up to the end of the requested part are sorted.
 func (l *list) queryGroups(q *Query, found []rowSet) (p Part) {
 	all := l.sumByGroup(q, found)
-	p.Found, p.From = len(all), q.firstShown(len(all))
+	p.Found, p.From = all.len, q.firstShown(all.len)
 	compare := l.compareSums(q)
-	first := top[int]{limit: max(1, min(p.From+q.Limit, len(all))), compare: func(i, j int) int {
-		c := compare(&all[i], &all[j])
+	first := top[int]{limit: max(1, min(p.From+q.Limit, all.len)), compare: func(i, j int) int {
+		c := compare(all.at(i), all.at(j))
 		if q.Descending || q.Sort == "" {
 			c = -c
 		}
 		return cmp.Or(c, i-j)
 	}}
-	for i := range all {
+	for i := range all.len {
 		first.add(i)
 	}
-	numbers := first.sortAndCut()[min(p.From, len(all)):] // of the groups that are shown
+	numbers := first.sortAndCut()[min(p.From, all.len):] // of the groups that are shown
 	p.Groups = make([]Group, 0, len(numbers))
 	for _, i := range numbers {
-		p.Groups = append(p.Groups, l.groupOf(q, &all[i]))
+		p.Groups = append(p.Groups, l.groupOf(q, all.at(i)))
 	}
 	l.addNewest(q, found, numbers, p.Groups)
 	return p
@@ -92,16 +111,16 @@ func (l *list) addNewest(q *Query, found []rowSet, numbers []int, groups []Group
 
 // sumByGroup adds up the found rows by group. A group has the number that numberOf gives it when the pass meets its
 // first row, which is its newest session: so the groups are in the order of their newest sessions.
-func (l *list) sumByGroup(q *Query, found []rowSet) (all []sum) {
+func (l *list) sumByGroup(q *Query, found []rowSet) (all sums) {
 	numberOf := l.numberOf(q)
 	now := q.Now.UnixMicro()
 	for at := range places(found) {
 		r := l.row(at)
-		i := numberOf(r, len(all))
-		if i == len(all) { // the group is new
-			all = append(all, sum{newest: at})
+		i := numberOf(r, all.len)
+		if i == all.len { // the group is new
+			all.add(at)
 		}
-		s := &all[i]
+		s := all.at(i)
 		s.sessions++
 		s.running += int32(boolToInt(r.running(now, l.quiet)))
 		s.failed += int32(boolToInt(r.outcome == failedOutcome))
