@@ -146,6 +146,7 @@ type builder struct {
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
 	jobOfDriver           map[rayid.Job]*job // of jobs
+	soleJobs              []soleJob          // see jobThen
 	unended               []attempt          // attempts that had not ended when their driver or the session did
 	waits                 []wait
 	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
