@@ -58,6 +58,8 @@ func (s *Store) mapError(err error, permission string) error {
 		return os.ErrExist
 	case apiErr.Code == http.StatusUnauthorized, apiErr.Code == http.StatusForbidden:
 		return s.refusal(err, apiErr, permission)
+	case strings.Contains(apiErr.Message, "requester pays"):
+		return remote.Refused(err, "whoever asks bucket %s pays: set --gcs-user-project to the project that does", s.name)
 	case apiErr.Code == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)
 	case apiErr.Code == http.StatusRequestURITooLong:
@@ -145,7 +147,7 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 	case has("signaturedoesnotmatch"):
 		return remote.RefusedOrWrongClock(err, apiErr.Header,
 			"the signature is wrong: correct the credentials or --gcs-endpoint")
-	case has("retentionpolicynotmet"), has("objectunderactivehold"):
+	case has("retentionpolicynotmet"), has("retention policy"), has("objectunderactivehold"), has("under active"):
 		return remote.Locked(err, "bucket "+s.name)
 	case has("kms"):
 		return remote.Refused(err, "grant %s on the Cloud KMS key of bucket %s to the Cloud Storage service agent of "+

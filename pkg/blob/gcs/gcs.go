@@ -25,8 +25,8 @@ import (
 type Config struct {
 	remote.Shared
 	Bucket string
-	// Project is the project a bucket is made in.
-	Project string
+	// Project is the project a bucket is made in, UserProject the one that pays for requests; "": the bucket's.
+	Project, UserProject string
 	// CredentialsFile is a service account's key. Without one the application default credentials count:
 	// GOOGLE_APPLICATION_CREDENTIALS, the workload identity of the pod, the machine's service account.
 	CredentialsFile string
@@ -38,6 +38,7 @@ type Config struct {
 func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Bucket, "gcs-bucket", "", "name of the bucket; required with this backend")
 	fs.StringVar(&c.Project, "gcs-project", "", "Google Cloud project, for --storage-create-bucket")
+	fs.StringVar(&c.UserProject, "gcs-user-project", "", "project that pays for requests to a bucket whose requesters pay")
 	fs.StringVar(&c.CredentialsFile, "gcs-credentials-file", "",
 		"key file of a service account; empty: the application default credentials (GOOGLE_APPLICATION_CREDENTIALS, "+
 			"workload identity)")
@@ -101,7 +102,11 @@ func newStore(client *storage.Client, c Config, log logrus.FieldLogger) *Store {
 	client.SetRetry(storage.WithPolicy(storage.RetryAlways), storage.WithMaxAttempts(remote.MaxAttempts),
 		storage.WithErrorFunc(shouldRetry),
 		storage.WithBackoff(gax.Backoff{Initial: remote.MinDelay, Max: remote.MaxDelay, Multiplier: 2}))
-	s := &Store{bucket: client.Bucket(c.Bucket), name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
+	bucket := client.Bucket(c.Bucket)
+	if c.UserProject != "" {
+		bucket = bucket.UserProject(c.UserProject)
+	}
+	s := &Store{bucket: bucket, name: c.Bucket, project: c.Project, createBucket: c.CreateBucket,
 		log: log}
 	s.Writer = remote.NewWriter(s.send, nil, s.findKey, nil) // the SDK sends large objects in parts
 	return s

@@ -3,6 +3,7 @@ package gcs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -88,6 +89,26 @@ func TestConfigIsChecked(t *testing.T) {
 func at(t *testing.T, answer http.HandlerFunc) *Store {
 	t.Helper()
 	return must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: blobtest.Serve(t, answer)}, silent.Logger()))(t)
+}
+
+// TestUserProject: the project that pays is named in each request.
+func TestUserProject(t *testing.T) {
+	requests := 0
+	url := blobtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if requests++; r.URL.Query().Get("userProject") != "payer" {
+			t.Errorf("%s %s", r.Method, r.URL)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"name":"key","size":"1"}`)
+	})
+	s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: url, UserProject: "payer"}, silent.Logger()))(t)
+	must.OK(t, s.Put(t.Context(), "key", strings.NewReader("x")))
+	must.OK(t, s.Delete(t.Context(), "key"))
+	must.OK(t, blobtest.Listed(t, s))
+	must.Get(s.Stat(t.Context(), "key"))(t)
+	if requests != 4 {
+		t.Errorf("%d requests", requests)
+	}
 }
 
 // TestAnswersOfOtherServers: a good status from what is not the service, such as a proxy's page, is no object.

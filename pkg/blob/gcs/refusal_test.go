@@ -40,6 +40,14 @@ func TestAdviceByCause(t *testing.T) {
 		"retention": {403, "retentionPolicyNotMet",
 			"Object 'b/x' is subject to bucket's retention policy or object retention and cannot be deleted or overwritten until 2027-01-01T00:00:00Z",
 			0, "a retention policy, lock or hold of bucket b keeps the object"},
+		"retention, without a reason": {403, "forbidden",
+			"Object 'b/x' is subject to bucket's retention policy and cannot be deleted, overwritten or archived until 2027-01-01T00:00:00Z",
+			0, "a retention policy, lock or hold of bucket b keeps the object"},
+		"a hold, without a reason": {403, "forbidden",
+			"Object 'b/x' is under active Temporary hold and cannot be deleted, overwritten or archived until hold is removed.",
+			0, "a retention policy, lock or hold of bucket b keeps the object"},
+		"requesters pay": {400, "required", "Bucket is requester pays bucket but no user project provided.", 0,
+			"set --gcs-user-project"},
 		"a server clock": {403, "RequestTimeTooSkewed", "RequestTimeTooSkewed", time.Hour, "behind the store's"},
 	} {
 		t.Run(name, func(t *testing.T) {

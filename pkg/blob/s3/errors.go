@@ -160,7 +160,8 @@ func (s *Store) refusal(err error, status int, code, message string, header http
 	case strings.Contains(lower, "request has expired"):
 		return remote.WrongClock(err, header)
 	case strings.Contains(lower, "explicit deny"):
-		return remote.Refused(err, "a policy denies %s on bucket %s: change it", permission, s.bucket)
+		return remote.Refused(err, "a policy denies %s on bucket %s: change it, or send the headers that it "+
+			"demands (--s3-headers)", permission, s.bucket)
 	}
 	return remote.RefusedOrWrongClock(err, header, "grant %s on bucket %s", permission, s.bucket)
 }

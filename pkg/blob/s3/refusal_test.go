@@ -43,7 +43,7 @@ func TestAdviceByCause(t *testing.T) {
 		"KMS, off": {"KMS.DisabledException", "", 400, 0, "the KMS key of bucket b cannot be used"},
 		"archived": {"InvalidObjectState", "", 403, 0, "restore it"},
 		"denied": {"AccessDenied", "with an explicit deny in a resource-based policy", 403, 0,
-			"a policy denies s3:ListBucket on bucket b"},
+			"a policy denies s3:ListBucket on bucket b: change it, or send the headers that it demands (--s3-headers)"},
 		"locked": {"AccessDenied", "Access Denied because object protected by object lock.", 403, 0,
 			"a retention policy, lock or hold of bucket b keeps the object"},
 		"locked at MinIO": {"InvalidRequest", "Object is WORM protected and cannot be overwritten", 400, 0,

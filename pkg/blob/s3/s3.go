@@ -53,6 +53,8 @@ type Config struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 	// Profile is one of the shared configuration (~/.aws).
 	Profile string
+	// Headers are NAME=VALUE of sentHeaders, with commas between them.
+	Headers string
 }
 
 // AddFlags adds the flags of this backend, with KubeRay's names in the environment and in the settings file.
@@ -70,6 +72,9 @@ func (c *Config) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SecretAccessKey, "s3-secret-access-key", "", "secret access key")
 	fs.StringVar(&c.SessionToken, "s3-session-token", "", "session token of a temporary access key")
 	fs.StringVar(&c.Profile, "s3-profile", "", "profile in the shared AWS configuration")
+	fs.StringVar(&c.Headers, "s3-headers", "", "headers that a bucket's policy demands of those who write, such as "+
+		"x-amz-server-side-encryption=aws:kms,x-amz-acl=bucket-owner-full-control; with "+
+		requesterPays+"=requester, which all requests send, you pay for them")
 	settings.Secret(fs, "s3-access-key-id", "s3-secret-access-key", "s3-session-token")
 	settings.Bind(fs, map[string][]string{
 		"s3-bucket":            {"S3_BUCKET", "s3Bucket"},
@@ -114,6 +119,10 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	if c.AccessKeyID != "" && c.Profile != "" {
 		return nil, errors.New("open S3 store: --s3-profile contradicts --s3-access-key-id: set only one of them")
 	}
+	headers, err := c.headers()
+	if err != nil {
+		return nil, err
+	}
 	options := c.loadOptions(log)
 	loaded, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
@@ -125,6 +134,7 @@ func Open(ctx context.Context, c Config, log logrus.FieldLogger) (*Store, error)
 	client := awss3.NewFromConfig(loaded, func(o *awss3.Options) {
 		o.UsePathStyle = c.PathStyle
 		o.EndpointOptions.DisableHTTPS = c.DisableSSL
+		o.APIOptions = append(o.APIOptions, headers.send)
 		if endpoint != "" {
 			o.BaseEndpoint = &endpoint
 		}

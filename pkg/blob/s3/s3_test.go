@@ -48,6 +48,8 @@ func TestConfigIsChecked(t *testing.T) {
 		"account in the URL": {func(c *Config) { c.Endpoint = "http://id:hush@minio:9000" }, "--s3-endpoint"},
 		"SSL off over https://": {func(c *Config) { c.Endpoint, c.DisableSSL = "https://minio:9000", true },
 			"--s3-disable-ssl"},
+		"a header without value": {func(c *Config) { c.Headers = "x-amz-acl" }, "--s3-headers"},
+		"another header":         {func(c *Config) { c.Headers = "x-amz-acl=private,host=hush" }, "--s3-headers"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
