@@ -17,28 +17,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
-var errNotRegular = errors.New("it is not a regular file")
+// ErrNotRegular is a folder, FIFO, device or symbolic link where a file is wanted.
+var ErrNotRegular = errors.New("it is not a regular file")
 
 // errTooLong is a file with more bytes than allowed.
 var errTooLong = errors.New("the file is too long")
 
-// open opens a regular file below root. Links within root are followed; links that lead out of it are errors. So is
-// anything else than a file, at once: opening a FIFO would otherwise wait for its writer.
-func open(root *os.Root, name string) (*os.File, error) {
+// Open opens a regular file below root, and describes it. Links within root are followed; links that lead out of it are
+// errors. Anything else than a file is ErrNotRegular, at once: opening a FIFO would otherwise wait for its writer.
+func Open(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+		err = &fs.PathError{Op: "open", Path: name, Err: ErrNotRegular}
 	}
 	if err != nil {
 		_ = f.Close()
-		return nil, err
+		return nil, nil, err
 	}
-	return f, nil
+	return f, info, nil
 }
 
 // OpenFile is Open of a path: its folder is the root.
@@ -48,13 +48,14 @@ func OpenFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	defer root.Close()
-	return open(root, filepath.Base(path))
+	f, _, err := Open(root, filepath.Base(path))
+	return f, err
 }
 
 // Read returns the content of a regular file below root. A file of more than limit bytes is an error. Errors contain
 // the name, never the content.
 func Read(root *os.Root, name string, limit int64) ([]byte, error) {
-	f, err := open(root, name)
+	f, _, err := Open(root, name)
 	if err != nil {
 		return nil, err
 	}

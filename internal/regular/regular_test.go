@@ -30,7 +30,7 @@ func TestRead(t *testing.T) {
 	}
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	for name, want := range map[string]error{
-		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": errNotRegular, ".": errNotRegular,
+		"file": nil, "inside": nil, "away": errAny, "zero": errAny, "fifo": ErrNotRegular, ".": ErrNotRegular,
 		"long": errTooLong, "none": os.ErrNotExist,
 	} {
 		data, err := ReadFile(filepath.Join(dir, "x", "..", name), 10)

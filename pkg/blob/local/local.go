@@ -170,20 +170,11 @@ func (s *Store) openObject(ctx context.Context, key string) (*os.File, fs.FileIn
 	if _, err := s.statRegular(name); err != nil {
 		return nil, nil, err
 	}
-	// O_NONBLOCK: if the path is a FIFO by now, opening it must not wait for a writer.
-	file, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, s.asNotExist(err)
-	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	file, info, err := regular.Open(s.root, name)
+	if errors.Is(err, regular.ErrNotRegular) { // it is something else by now
 		err = os.ErrNotExist
 	}
-	if err != nil {
-		_ = file.Close()
-		return nil, nil, s.asNotExist(err)
-	}
-	return file, info, nil
+	return file, info, s.asNotExist(err)
 }
 
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {

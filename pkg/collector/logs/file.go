@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/regular"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 )
 
@@ -33,7 +34,7 @@ type file struct {
 	linesEnd, linesSize int64
 	replaced            bool      // a scan found other bytes under its inode, and no copy of it
 	beganByOverwriting  bool      // it began by overwriting the file before it
-	lastScan            int       // the number (tree.scans) of the last scan that found it
+	lastScan            int       // the number (scans.number) of the last scan that found it
 	retryAt             time.Time // when an unreadable file is tried again
 	// forbidden says that the collector had no right to read the file when it last tried. Nobody waits for its bytes.
 	forbidden bool
@@ -66,7 +67,7 @@ func (f *file) updateSeen(now time.Time, seen seenFile) {
 // foundSame is the transition of a file that a scan found to be the same as before. If an unreadable file has grown, it
 // may be readable again, and a forbidden one was read to tell that it is the same; at the end there is no later try.
 func (f *file) foundSame(now time.Time, seen seenFile) {
-	if seen.size > f.size || f.forbidden || !now.Before(f.retryAt) || f.stream.tree.draining {
+	if seen.size > f.size || f.forbidden || !now.Before(f.retryAt) || f.stream.tree.scans.draining {
 		f.handle(fileDue)
 	} else {
 		f.handle(fileSeen)
@@ -289,17 +290,13 @@ func isElsewhere(err error) bool { return errors.Is(err, fs.ErrNotExist) || erro
 // openUnchanged opens a log below root, which must still be the regular file with this id: otherwise the error is
 // errChanged. It never leaves root by a symbolic link, and never blocks as opening a FIFO would.
 func openUnchanged(root *os.Root, name string, id fileID) (*os.File, fs.FileInfo, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && (!info.Mode().IsRegular() || idOf(info) != id) {
-		err = errChanged
-	}
-	if err != nil {
+	f, info, err := regular.Open(root, name)
+	switch {
+	case errors.Is(err, regular.ErrNotRegular):
+		return nil, nil, errChanged
+	case err == nil && idOf(info) != id:
 		_ = f.Close()
-		return nil, nil, err
+		return nil, nil, errChanged
 	}
-	return f, info, nil
+	return f, info, err
 }
