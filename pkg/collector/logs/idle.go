@@ -35,6 +35,9 @@ type idleLogs struct {
 	dev   uint64 // all of them are on one file system; 0: it is not known which number that has now
 	nodes []rayid.Node
 	files map[idleKey]idleFile
+	dirty bool // the file of idle logs is out of date
+	// lastWrite is when a log that is not followed was last written to, Unix ns.
+	lastWrite int64
 }
 
 const (
@@ -150,7 +153,7 @@ func (t *tree) findIdle(s seenFile) (log idleLog, ok bool) {
 
 // markSeen notes that the current walk found an idle log.
 func (t *tree) markSeen(key idleKey, f idleFile) {
-	f.scan = uint8(t.scans + 1)
+	f.scan = uint8(t.scans.number + 1)
 	t.idle.put(key, f)
 }
 
@@ -165,22 +168,22 @@ func (t *tree) followAgain(log idleLog) {
 	followed := &file{
 		seenFile: seenFile{dir: log.dir, path: log.path, id: fileID{t.idle.dev, log.ino}},
 		state:    restored, stream: stream, prefix: prefix{n: int64(log.prefixSize), sum: log.prefixSum},
-		lastScan: t.scanNumber(),
+		lastScan: t.scans.current(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
 	t.files[followed.id] = followed
-	t.dirty, t.idleDirty = true, true
+	t.dirty, t.idle.dirty = true, true
 }
 
 // forgetIdle forgets idle logs that two scans in a row did not find, also those in a folder that the collector has no
 // right to read now: without their names, they cannot be told from removed ones. If they are seen again, they are new,
 // and the store's listing says that they are stored.
 func (t *tree) forgetIdle() {
-	now := uint8(t.scans)
+	now := uint8(t.scans.number)
 	for key, f := range t.idle.files {
 		if f.scan != now && f.scan != now-1 {
 			delete(t.idle.files, key)
-			t.idleDirty = t.idleDirty || f.prefixSize > 0
+			t.idle.dirty = t.idle.dirty || f.prefixSize > 0
 		}
 	}
 }
@@ -200,7 +203,7 @@ func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 		case s.state == listed && f.state == following && f.sizeIsExact && s.storedEnd == f.size &&
 			now.Sub(f.lastGrowth) >= unchanged: // the store's listing and the last scan agree that all of it is stored
 			t.makeIdle(f, stampOf(f.seenFile))
-		case t.waiting > 0 && s.state != inFlight && now.Sub(s.lastProgress) >= idleAfter:
+		case t.waiting.count > 0 && s.state != inFlight && now.Sub(s.lastProgress) >= idleAfter:
 			t.makeIdle(f, noStamp)
 		}
 	}
@@ -229,12 +232,12 @@ func (t *tree) makeIdle(f *file, stamp uint32) {
 	}
 	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
 		prefixSum: f.prefix.sum, prefixSize: uint16(f.prefix.n), ino: f.id.ino, stamp: stamp, node: node,
-		scan: uint8(t.scans),
+		scan: uint8(t.scans.number),
 	})
 	delete(t.files, f.id)
 	delete(t.streams, streamID{s.node, s.path})
 	f.handle(fileFinished)
-	t.dirty, t.idleDirty = true, true
+	t.dirty, t.idle.dirty = true, true
 }
 
 // maxFollowed is how many logs are followed at a time. Each takes some 2 KB, with what the shipper knows of it. Where
@@ -251,11 +254,15 @@ type candidates struct {
 	free  int // places
 	files []seenFile
 	// chosen are the files to look at: those that are followed, and those candidates that found a place.
-	chosen []seenFile
+	chosen  []seenFile
+	waiting waitingLogs
+}
 
-	waiting      int   // logs for which there is no place
-	waitingBytes int64 // their bytes
-	oldest       int64 // when the oldest of them was written, Unix ns
+// waitingLogs are logs for which there is no place.
+type waitingLogs struct {
+	count  int
+	bytes  int64
+	oldest int64 // when the oldest of them was written, Unix ns
 }
 
 // cutToPlaces counts the candidates for which there is no place as waiting, and removes them from c.files.
@@ -267,11 +274,11 @@ func (c *candidates) cutToPlaces() {
 	old := c.free / 2                      // the oldest files before this index stay
 	young := len(c.files) - (c.free - old) // so do the newest from this one on
 	for _, s := range c.files[old:young] {
-		c.waiting++
-		c.waitingBytes += s.size
-		if c.oldest == 0 || s.changed < c.oldest {
-			c.oldest = s.changed
+		if w := &c.waiting; w.oldest == 0 || s.changed < w.oldest {
+			w.oldest = s.changed
 		}
+		c.waiting.count++
+		c.waiting.bytes += s.size
 	}
 	c.files = slices.Delete(c.files, old, young)
 }
@@ -293,7 +300,7 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 			}
 		}
 		if !isDump(s.path) && s.changed <= now { // a time that is yet to come says nothing
-			t.lastIdleWrite = max(t.lastIdleWrite, s.changed)
+			t.idle.lastWrite = max(t.idle.lastWrite, s.changed)
 		}
 		if s.size == 0 && !isIdle {
 			if taken := t.addEmpty(key, s); taken {
@@ -317,6 +324,19 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 	}
 }
 
+// emptyLogs are the empty logs of a session that are not listed yet.
+type emptyLogs struct {
+	names map[rayid.Node][]byte // a line each, by the node whose logs they are
+	// full says that there was no room in names: all further empty logs are left to the next scan. Each try to make
+	// room costs as much as all of names.
+	full bool
+	// unsaved says that the file of idle logs lacks empty ones: the end of a scan is early enough for those, of which
+	// there may be half a million.
+	unsaved bool
+}
+
+func (e *emptyLogs) anyUnlisted() bool { return len(e.names) > 0 || e.full }
+
 // maxUnlisted bounds the names of empty logs that wait to be listed, in bytes for a node: more empty logs are looked at
 // again by the next scan.
 const maxUnlisted = 1 << 20
@@ -334,26 +354,26 @@ func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
 	if !ok {
 		return false
 	}
-	full := len(t.unlisted[node])+len(logPath) >= maxUnlisted
-	if t.unlistedFull || (full && t.listEmpty() != nil) { // listEmpty makes room unless the spool has none
-		t.unlistedFull = true
+	full := len(t.empty.names[node])+len(logPath) >= maxUnlisted
+	if t.empty.full || (full && t.listEmpty() != nil) { // listEmpty makes room unless the spool has none
+		t.empty.full = true
 		return true
 	}
-	t.unlisted[node] = append(append(t.unlisted[node], logPath...), '\n')
+	t.empty.names[node] = append(append(t.empty.names[node], logPath...), '\n')
 	_ = t.idle.adoptDevice(s.id) // an empty log is told by its path: it may be on another file system
 	t.markSeen(key, idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
-	t.emptyDirty = true
+	t.empty.unsaved = true
 	return true
 }
 
 // listEmpty lists the empty logs that were added. A name is listed twice if the collector is killed before the idle
 // logs are saved.
 func (t *tree) listEmpty() error {
-	for node, lines := range t.unlisted {
+	for node, lines := range t.empty.names {
 		if err := t.tailer.opts.ListEmpty(t.session, node, lines); err != nil {
 			return fmt.Errorf("list empty logs: %w", err)
 		}
-		delete(t.unlisted, node)
+		delete(t.empty.names, node)
 	}
 	return nil
 }

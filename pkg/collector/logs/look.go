@@ -161,7 +161,7 @@ func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenF
 			t.lookAgain(now, f, s)
 		}
 	}
-	if found.waiting > 0 {
+	if found.waiting.count > 0 {
 		t.scanSoon()
 	}
 	t.saveAll(now)
@@ -185,7 +185,7 @@ func (t *tree) recordLostLog(now time.Time, s seenFile) {
 }
 
 func (t *tree) lookAgain(now time.Time, f *file, s seenFile) {
-	f.lastScan = t.scanNumber()
+	f.lastScan = t.scans.current()
 	if !t.updateIfSame(now, f, s) {
 		t.scanSoon()
 	}

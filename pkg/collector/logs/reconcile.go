@@ -14,11 +14,11 @@ import (
 // finishes these, and follows the new ones. After an incomplete walk no file counts as missing, because one that it did
 // not see may still exist. t.root is open and the tree's lock is held.
 func (t *tree) reconcile(now time.Time, files []seenFile) {
-	if !t.incomplete {
-		t.scans++
+	if !t.scans.incomplete {
+		t.scans.number++
 	}
 	seen := t.chooseByID(now, files)
-	if !t.incomplete {
+	if !t.scans.incomplete {
 		t.finishMissing(now, seen)
 	}
 	var unknown, replaced []seenFile // with an inode that no followed file has, and with that of one but other bytes
@@ -47,12 +47,12 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 	for _, s := range files {
 		f := t.files[s.id]
 		if f != nil {
-			f.lastScan = t.scans
+			f.lastScan = t.scans.number
 		}
 		if isDump(s.path) {
 			if f != nil && f.sizeIsExact {
 				s.size, s.changed = f.size, f.changed // as it was when it was first looked at
-			} else if !t.draining && now.Sub(time.Unix(0, s.changed)) < dumpRest {
+			} else if !t.scans.draining && now.Sub(time.Unix(0, s.changed)) < dumpRest {
 				continue // more dumps may follow the one in the file
 			}
 		} else if f != nil && s.size < f.size { // it was looked at after the walk saw it, or truncated
@@ -82,13 +82,13 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 func (t *tree) finishMissing(now time.Time, seen map[fileID]seenFile) {
 	for _, f := range t.files {
 		switch {
-		case f.lastScan == t.scans: // this scan found it
+		case f.lastScan == t.scans.number: // this scan found it
 		case t.walked.unseen[f.fullPath()], isBelow(t.walked.unseen, f.seenFile):
-			f.lastScan = t.scans
+			f.lastScan = t.scans.number
 		case isBelow(t.walked.forbidden, f.seenFile):
 			f.readFailed(now, fs.ErrPermission)
-			f.lastScan = t.scans
-		case f.lastScan < t.scans-1 || t.draining:
+			f.lastScan = t.scans.number
+		case f.lastScan < t.scans.number-1 || t.scans.draining:
 			t.finishFile(f)
 		default:
 			t.scanSoon()
@@ -136,7 +136,7 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 	for _, s := range replaced {
 		f := t.files[s.id]
 		copied := t.copyOf(f, unknown) // index of the copy of f's old bytes, -1 if there is none
-		if copied < 0 && !f.replaced && !t.draining && s.fullPath() == f.fullPath() && f.prefix.n >= copyPrefix {
+		if copied < 0 && !f.replaced && !t.scans.draining && s.fullPath() == f.fullPath() && f.prefix.n >= copyPrefix {
 			// The next scan may find a copy: this one may have listed the folder before the copy was made, and looked
 			// at the log after it was truncated.
 			f.replaced = true
@@ -203,7 +203,7 @@ func (t *tree) rotatedStreams(seen map[fileID]seenFile, unknown []seenFile) map[
 
 // followNew follows a new file as the newest generation of a stream, also if it cannot be read yet.
 func (t *tree) followNew(now time.Time, s seenFile, stream *stream) {
-	f := &file{lastGrowth: now, lastScan: t.scanNumber()}
+	f := &file{lastGrowth: now, lastScan: t.scans.current()}
 	f.updateSeen(now, s)
 	if age := now.Sub(time.Unix(0, s.changed)); age > 0 && s.size > 0 {
 		f.unstoredSince = now.Add(-age) // its bytes were there before this scan; the clock may be set back later
@@ -289,7 +289,7 @@ func (t *tree) copyOf(f *file, unknown []seenFile) int {
 func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.log.WithFields(logrus.Fields{"log": f.stream.path, "file": copied.fullPath(),
 		"bytes": copied.size}).Debug("a log was copied and truncated")
-	f.id, f.lastScan = copied.id, t.scans
+	f.id, f.lastScan = copied.id, t.scans.number
 	f.tail = tail{} // lines that were written between the copy and the truncation are in neither
 	f.foundSame(now, copied)
 	t.files[f.id] = f
@@ -310,7 +310,7 @@ func (t *tree) beginsWith(s seenFile, want prefix) bool {
 // mustWait says whether a new file must wait because it may be a copy of a log, or one that is still written: its bytes
 // are in the log already.
 func (t *tree) mustWait(now time.Time, s seenFile) bool {
-	if t.draining || !t.mayBeCopy(s) {
+	if t.scans.draining || !t.mayBeCopy(s) {
 		return false
 	}
 	since, waits := t.copies[s.id]

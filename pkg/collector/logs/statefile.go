@@ -246,7 +246,7 @@ func (t *tree) saveIdle() error {
 			if f.node == maxIdleNodes-1 {
 				continue
 			}
-			if f.prefixSize == 0 && len(t.unlisted) > 0 {
+			if f.prefixSize == 0 && len(t.empty.names) > 0 {
 				continue // empty logs in the file count as listed, and this one may be of those that are not
 			}
 			record, _ = binary.Append(record[:0], binary.LittleEndian,
@@ -258,7 +258,7 @@ func (t *tree) saveIdle() error {
 	if err != nil {
 		return err
 	}
-	t.idleDirty, t.emptyDirty = false, len(t.unlisted) > 0
+	t.idle.dirty, t.empty.unsaved = false, len(t.empty.names) > 0
 	return nil
 }
 

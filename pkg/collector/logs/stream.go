@@ -131,7 +131,7 @@ func (s *stream) beginOverwritten(now time.Time, f *file) {
 // isTooSoon says whether f was overwritten too often to be stored again before s.nextOverwriting. A rotated file is not
 // overwritten any more, and belongs before those that are newer.
 func (s *stream) isTooSoon(f *file, now time.Time) bool {
-	return f.beganByOverwriting && s.isHome(f) && !s.tree.draining && now.Before(s.nextOverwriting)
+	return f.beganByOverwriting && s.isHome(f) && !s.tree.scans.draining && now.Before(s.nextOverwriting)
 }
 
 // shippableBytes returns how many bytes of f can be shipped now.
@@ -182,7 +182,7 @@ func (s *stream) mayGrow(f *file, now time.Time) bool {
 	switch {
 	case f.state == moved:
 		return true // no scan has found it again yet, so how long it is nobody knows
-	case f.state == finished, s.tree.draining: // then the last scan saw all there is, except of files that moved since
+	case f.state == finished, s.tree.scans.draining: // the last scan saw all there is, except of files that moved since
 		return false
 	case f.state == restored:
 		return true // no scan has seen yet how long it is
@@ -372,7 +372,7 @@ func (s *stream) Open(offset, n int64) (io.ReadSeekCloser, error) {
 
 // isCut says whether the collector ends before Ray, maybe within a line.
 func (s *stream) isCut(f *file) bool {
-	if !s.tree.draining || s.tree.ended || !f.isFresh() || s.tree.tailer.opts.Running == nil {
+	if !s.tree.scans.draining || s.tree.ended || !f.isFresh() || s.tree.tailer.opts.Running == nil {
 		return false
 	}
 	runs, err := s.tree.tailer.opts.Running(s.tree.session)

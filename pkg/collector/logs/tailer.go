@@ -146,9 +146,9 @@ func (t *Tailer) Waiting() (bytes int64, oldest time.Time) {
 				oldest = earlierTime(oldest, f.unstoredSince)
 			}
 		}
-		bytes += tree.waitingBytes // of logs that are not in files: there is no place to follow them yet
-		if tree.waiting > 0 {
-			oldest = earlierTime(oldest, time.Unix(0, tree.oldestWaiting))
+		bytes += tree.waiting.bytes // of logs that are not in files: there is no place to follow them yet
+		if tree.waiting.count > 0 {
+			oldest = earlierTime(oldest, time.Unix(0, tree.waiting.oldest))
 		}
 	}
 	return bytes, oldest
@@ -192,8 +192,8 @@ func (t *Tailer) Drain() {
 // empty logs that are not listed yet. Until it is 0, the next scan finds something to ship.
 func (t *Tailer) Waiters() (count int) {
 	for tree := range t.lockedTrees() {
-		count += tree.waiting
-		if tree.hasUnlisted() {
+		count += tree.waiting.count
+		if tree.empty.anyUnlisted() {
 			count++
 		}
 	}
@@ -360,7 +360,8 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 		tailer: t, session: session, dir: logsOf(session), node: id,
 		state: filepath.Join(t.opts.StateDir, session+".json"), log: t.opts.Log.WithField("session", session),
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
-		removed: make(map[fileID]*removedLog), unlisted: make(map[rayid.Node][]byte), reported: make(map[string]bool),
+		removed: make(map[fileID]*removedLog), empty: emptyLogs{names: make(map[rayid.Node][]byte)},
+		reported: make(map[string]bool),
 	}
 	if err := made.loadState(); err != nil {
 		return nil, err
@@ -396,7 +397,7 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.lockedTrees() {
-			n += len(tree.files) + len(tree.idle.files) + tree.waiting
+			n += len(tree.files) + len(tree.idle.files) + tree.waiting.count
 		}
 		return float64(n)
 	})

@@ -36,33 +36,34 @@ type tree struct {
 	copies  map[fileID]time.Time // new files that may be copies, since when
 	removed map[fileID]*removedLog
 	idle    idleLogs
-	// unlisted are the names of empty logs that are not listed yet, a line each, by the node whose logs they are.
-	unlisted map[rayid.Node][]byte
-	// unlistedFull says that there was no room in unlisted: all further empty logs are left to the next scan. Each try
-	// to make room costs as much as all of unlisted.
-	unlistedFull bool
-	// lastIdleWrite is when a log that is not followed was last written to, Unix ns.
-	lastIdleWrite int64
-	// waiting is how many logs wait for a place, waitingBytes what they have, and oldestWaiting when the oldest was
-	// written, Unix ns.
-	waiting                     int
-	waitingBytes, oldestWaiting int64
-	// idleDirty and emptyDirty say that the file of idle logs is out of date, and that it lacks only empty ones: the
-	// end of a scan is early enough for those, of which there may be half a million.
-	idleDirty, emptyDirty bool
+	empty   emptyLogs
+	waiting waitingLogs // of the last scan
+	scans   scanState
 	// pinned is how many logs cannot become idle although they are stored, because they were rotated. They do not count
 	// against maxFollowed.
-	pinned int
-	scans  int // number of scans that saw every folder, except those that the collector has no right to read
-	// walking says that a scan is under way, which counts when it has seen all of these.
-	walking    bool
-	incomplete bool // the last scan could not read all folders that it has the right to
-	unseen     int  // files whose size the file system did not tell the last scan
-	dirty      bool // the state file is out of date
-	ended      bool // Ray has ended the session here
-	// draining says that Ray had stopped writing before the last scan, so no file waits for more bytes.
-	draining bool
+	pinned   int
+	dirty    bool            // the state file is out of date
+	ended    bool            // Ray has ended the session here
 	reported map[string]bool // paths of which an error was logged, at most maxReported
+}
+
+// scanState is what a tree knows of its scans.
+type scanState struct {
+	number int // of those that saw every folder, except those that the collector has no right to read
+	// underWay says that a scan is under way, which counts when it has seen all of these.
+	underWay   bool
+	incomplete bool // the last one could not read all folders that it has the right to
+	unseen     int  // files whose size the file system did not tell the last one
+	// draining says that Ray had stopped writing before the last one, so no file waits for more bytes.
+	draining bool
+}
+
+// current is the number of the scan that is under way, or else of the last one.
+func (s *scanState) current() int {
+	if s.underWay {
+		return s.number + 1
+	}
+	return s.number
 }
 
 // maxReported bounds the names that are kept so that each is told of once.
@@ -103,7 +104,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	if movedErr == nil {
 		t.nodes = nodes
 	}
-	t.walking, t.unlistedFull = true, false
+	t.scans.underWay, t.empty.full = true, false
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // so that their names can be freed
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
@@ -116,45 +117,37 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	found.free = min(found.free, sc.free()) // what was looked at meanwhile may have taken places
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	t.walking = false
+	t.scans.underWay = false
 	if err != nil {
 		return nil, err
 	}
 	if movedErr != nil {
 		w.recordError(path.Join(previousLogs, t.session), fmt.Errorf("read the folder of moved logs: %w", movedErr))
 	}
-	t.root, t.draining, t.incomplete, t.unseen = sc.root, sc.draining || t.ended, w.incomplete, len(w.unseen)
+	t.root = sc.root
 	defer func() { t.root = nil }()
+	t.scans.draining, t.scans.incomplete, t.scans.unseen = sc.draining || t.ended, w.incomplete, len(w.unseen)
 	for _, err := range w.errs {
 		t.reportOnce(err.Error(), err)
 	}
 	free := found.free
 	t.seeRemoved(now, found)
 	t.admitCandidates(found)
-	t.waiting, t.waitingBytes, t.oldestWaiting = found.waiting, found.waitingBytes, found.oldest
-	t.chosen = found.chosen
+	t.waiting, t.chosen = found.waiting, found.chosen
 	t.reconcile(now, found.chosen)
 	t.passToNode()
 	if !w.incomplete {
 		t.forgetIdle()
 	}
 	switch {
-	case t.waiting > 0: // logs wait for places
+	case t.waiting.count > 0: // logs wait for places
 		t.retireStored(now, settleTime)
 	case free < maxFollowed/2: // places may become few
 		t.retireStored(now, idleAfter)
 	}
-	t.idleDirty = t.idleDirty || t.emptyDirty
+	t.idle.dirty = t.idle.dirty || t.empty.unsaved
 	t.saveAll(now)
 	return w.dirs, nil
-}
-
-// scanNumber is the number of the scan that is under way, or else of the last one.
-func (t *tree) scanNumber() int {
-	if t.walking {
-		return t.scans + 1
-	}
-	return t.scans
 }
 
 // saveAll writes what has changed. What could not be written is tried again by the next scan. The names of empty logs
@@ -170,11 +163,11 @@ func (t *tree) saveAll(now time.Time) {
 	}
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
-	if t.dirty { // saveState and saveIdle reset dirty and idleDirty
+	if t.dirty { // saveState and saveIdle reset what they save
 		warn(t.saveState(), unsaved)
 	}
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
-	if t.idleDirty {
+	if t.idle.dirty {
 		warn(t.saveIdle(), unsaved)
 	}
 }
@@ -288,11 +281,10 @@ func (t *tree) allStored() bool {
 			return false
 		}
 	}
-	scannedSinceEnd := t.draining || !t.ended
-	return scannedSinceEnd && !t.incomplete && !t.hasUnlisted() && len(t.copies) == 0 && t.waiting == 0
+	scannedSinceEnd := t.scans.draining || !t.ended
+	return scannedSinceEnd && !t.scans.incomplete && !t.empty.anyUnlisted() && len(t.copies) == 0 &&
+		t.waiting.count == 0
 }
-
-func (t *tree) hasUnlisted() bool { return len(t.unlisted) > 0 || t.unlistedFull }
 
 // isQuiet says whether nothing was written for a while.
 func (t *tree) isQuiet(now time.Time) bool { return now.Sub(t.lastWrite(now)) >= sweepAge }
@@ -301,8 +293,8 @@ func (t *tree) isQuiet(now time.Time) bool { return now.Sub(t.lastWrite(now)) >=
 func (t *tree) lastWrite(now time.Time) (last time.Time) {
 	t.lock.Lock()
 	defer t.lock.Unlock()
-	if t.lastIdleWrite > 0 {
-		last = time.Unix(0, t.lastIdleWrite)
+	if t.idle.lastWrite > 0 {
+		last = time.Unix(0, t.idle.lastWrite)
 	}
 	for _, f := range t.files {
 		// A time of 0 is that of a machine whose clock was not set yet.
@@ -384,11 +376,11 @@ func (t *tree) passRest(f *file, to *stream) {
 // unreadError names one of the logs that the last scan and the uploads since could not read, though the collector has
 // the right to; nil if there are none. The tree's lock is held.
 func (t *tree) unreadError() error {
-	if t.incomplete {
+	if t.scans.incomplete {
 		return fmt.Errorf("some of the logs of %s: not all of their folders can be read", t.session)
 	}
-	if t.unseen > 0 {
-		return fmt.Errorf("some of the logs of %s: the size of %d of them cannot be read", t.session, t.unseen)
+	if t.scans.unseen > 0 {
+		return fmt.Errorf("some of the logs of %s: the size of %d of them cannot be read", t.session, t.scans.unseen)
 	}
 	for _, f := range t.files {
 		if f.state == unreadable && !f.forbidden && f.unstoredBytes() > 0 {
