@@ -72,20 +72,25 @@ type Catalog struct {
 	packed   packing
 	endings  endings
 	recent   map[layout.Session]time.Time // when sessions were found between two listings of all markers
-	fullAt   time.Time                    // when the last successful listing of all markers began
-	fullDue  time.Time                    // when the next one may begin
-	fullErr  error                        // why the last one failed
-	pages    int                          // how many requests it took
-	listed   time.Time                    // when the last successful listing ended
-	tried    time.Time                    // when the last listing ended
-	triedAll time.Time                    // when the last listing of all markers ended
-	err      error                        // why the last one failed
+	full     fullListings
+	listed   time.Time // when the last successful listing ended
+	tried    time.Time // when the last listing ended
+	err      error     // why it failed
 	live     withRunning
 	// beginning says that packs are read for the first time.
 	beginning bool
 	first     chan struct{} // closed when the first listing has ended or failed
 
 	work background.Worker
+}
+
+// fullListings is what is known of the listings of all markers.
+type fullListings struct {
+	began    time.Time // the last successful one
+	due      time.Time // when the next one may begin
+	ended    time.Time // the last one
+	err      error     // why the last one failed
+	requests int       // how many the last one took
 }
 
 // Listing is the state of the list at one moment. It does not change.
@@ -176,7 +181,7 @@ func (c *Catalog) fillFromPacks(ctx context.Context) {
 	}
 	c.mu.Lock()
 	c.beginning = false
-	filled := c.table.rows > 0 && c.triedAll.IsZero() // by packs: all markers were not listed yet
+	filled := c.table.rows > 0 && c.full.ended.IsZero() // by packs: all markers were not listed yet
 	if filled {
 		c.endFirstWait()
 	}
@@ -206,13 +211,13 @@ func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, tru
 func (c *Catalog) refresh(ctx context.Context, all bool) error {
 	began := time.Now()
 	c.mu.Lock()
-	all = all || !began.Before(c.fullDue)
-	since := c.fullAt
+	all = all || !began.Before(c.full.due)
+	since := c.full.began
 	c.mu.Unlock()
 	if !all {
 		return c.refreshRecent(ctx, since.Add(-recentMargin))
 	}
-	return c.listOnce(ctx, c.listingAll, &c.triedAll, func() error {
+	return c.listOnce(ctx, c.listingAll, &c.full.ended, func() error {
 		return c.refreshAll(ctx, since)
 	})
 }
@@ -252,14 +257,14 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	const ofAll = true
 	return c.finishListing(ctx, err, ofAll, func() {
 		c.rereadContinued(heads)
-		c.pages, c.triedAll = pages, time.Now()
+		c.full.requests, c.full.ended = pages, time.Now()
 		if err != nil {
 			leastPause := min(retry, c.opts.Interval)
-			c.fullErr, c.fullDue = err, time.Now().Add(c.pauseAfterAll(pages, leastPause))
+			c.full.err, c.full.due = err, time.Now().Add(c.pauseAfterAll(pages, leastPause))
 			return
 		}
 		const anyPause = 0
-		c.fullErr, c.fullAt, c.fullDue = nil, began, began.Add(c.pauseAfterAll(pages, anyPause))
+		c.full.err, c.full.began, c.full.due = nil, began, began.Add(c.pauseAfterAll(pages, anyPause))
 		c.removeMissing(removed)
 	})
 }
@@ -309,7 +314,7 @@ func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take
 		}
 		return err // the list is not complete yet
 	}
-	c.tried, c.err = time.Now(), cmp.Or(err, c.fullErr)
+	c.tried, c.err = time.Now(), cmp.Or(err, c.full.err)
 	if c.err != nil && before == nil && !c.opts.Unlogged {
 		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; the previous list is shown")
 	} else if c.err == nil && before != nil {
@@ -331,7 +336,7 @@ func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take
 // held. Sessions that were found since that listing began stay.
 func (c *Catalog) removeMissing(removed []layout.Session) {
 	// What was found before the listing began was listed by it, too.
-	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.fullAt) })
+	maps.DeleteFunc(c.recent, func(ref layout.Session, at time.Time) bool { return at.Before(c.full.began) })
 	for _, ref := range removed {
 		if _, recent := c.recent[ref]; recent {
 			continue // its marker may have been stored after the listing passed its place
@@ -350,7 +355,7 @@ func (c *Catalog) removeMissing(removed []layout.Session) {
 // removed from there; c.mu must be held.
 func (c *Catalog) dropFacts(ref layout.Session, s session) {
 	c.packed.discard(ref)
-	if c.wasQuiet(s) && s.facts.Seen.Before(c.fullAt) {
+	if c.wasQuiet(s) && s.facts.Seen.Before(c.full.began) {
 		c.removeFromPacks(ref)
 	}
 }
@@ -382,6 +387,6 @@ func (c *Catalog) Cached() Listing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	// Packs lack what was not packed before the start: all sessions are known when all markers have been listed.
-	beginning := c.beginning || c.opts.Packs != nil && c.triedAll.IsZero()
+	beginning := c.beginning || c.opts.Packs != nil && c.full.ended.IsZero()
 	return Listing{At: c.listed, Err: c.err, Beginning: beginning, list: c.table.list(c.opts.Quiet)}
 }

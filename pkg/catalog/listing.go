@@ -115,10 +115,10 @@ func (c *Catalog) pauseAfterAll(pages int, least time.Duration) time.Duration {
 // KubeRay's sessions have no time-ordered ones.
 func (c *Catalog) findCluster(ctx context.Context, namespace, cluster string) error {
 	c.mu.Lock()
-	cheap := max(c.pages, c.table.rows/pageKeys) <= cheapPages
-	since := c.fullAt
-	allListed := c.fullErr == nil && time.Since(c.triedAll) <= missAge // every marker was listed just now
-	recentListed := c.err == nil && time.Since(c.listed) <= missAge    // at least the recent markers were
+	cheap := max(c.full.requests, c.table.rows/pageKeys) <= cheapPages
+	since := c.full.began
+	allListed := c.full.err == nil && time.Since(c.full.ended) <= missAge // every marker was listed just now
+	recentListed := c.err == nil && time.Since(c.listed) <= missAge       // at least the recent markers were
 	c.mu.Unlock()
 	switch {
 	case allListed:

@@ -148,7 +148,7 @@ func (c *Catalog) forgetRemoved(stored []packs.Pack) {
 func (c *Catalog) mergePackRow(f *packs.Facts) {
 	s, listed := c.table.get(f.Ref)
 	if !listed {
-		if c.fullAt.After(f.Seen) {
+		if c.full.began.After(f.Seen) {
 			return // the session was removed: a listing of all markers after the row was read did not have it
 		}
 		s.marked = f.LastWrite
