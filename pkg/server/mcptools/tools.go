@@ -121,23 +121,28 @@ func (t *tools) sessionPath(ctx context.Context, o sessionArgs) (string, error) 
 	return path + "at/" + strconv.FormatInt(at/int64(time.Millisecond), 10) + "/", nil
 }
 
-// fetchOfSession requests a path below a session's, and returns the body after the address of the session, for people.
-func (t *tools) fetchOfSession(ctx context.Context, o sessionArgs, rest string, query url.Values) (string, error) {
+// fetchOfSession requests a path below a session's, and returns the body after the address of a page below the
+// session's, for people; "" is the session.
+func (t *tools) fetchOfSession(ctx context.Context, o sessionArgs, page, rest string, query url.Values) (string,
+	error) {
 	path, err := t.sessionPath(ctx, o)
 	if err != nil {
 		return "", err
 	}
-	return t.fetch(ctx, path, path+rest, query)
+	return t.fetch(ctx, path+page, path+rest, query)
 }
 
 // fetch requests a path with a query, from which it removes empty parameters. It returns the body, of which one byte
 // more than maxAnswer is read, so that addTool sees that it is too long; before it, the address of a page for people
-// and the server's warning, if there is one.
+// and the server's warning, if there is one. A page that ends with ? takes the same query.
 func (t *tools) fetch(ctx context.Context, page, path string, query url.Values) (string, error) {
 	for name := range query {
 		if query.Get(name) == "" {
 			query.Del(name)
 		}
+	}
+	if strings.HasSuffix(page, "?") {
+		page = strings.TrimSuffix(page+query.Encode(), "?")
 	}
 	answer, err := t.Get(ctx, path, query)
 	if err != nil {
@@ -292,7 +297,7 @@ func (t *tools) why(ctx context.Context, in why) (string, error) {
 		}
 		query = client.JobForm(job)
 	}
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/findings", query)
+	return t.fetchOfSession(ctx, in.sessionArgs, "findings?", "api/history/findings", query)
 }
 
 type comparison struct {
@@ -315,7 +320,7 @@ func (t *tools) compare(ctx context.Context, in comparison) (string, error) {
 	}
 	query := compare.Asked{Job: in.Job, WithJob: in.WithJob, Top: limitOr(in.Top, 20, 100)}.Form()
 	query.Set("with", in.With)
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/compare", query)
+	return t.fetchOfSession(ctx, in.sessionArgs, "compare?", "api/history/compare", query)
 }
 
 type listEntities struct {
@@ -344,7 +349,7 @@ func (t *tools) listEntities(ctx context.Context, in listEntities) (string, erro
 		query.Add("filter_predicates", predicate)
 		query.Add("filter_values", value)
 	}
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/v0/"+in.Kind, query)
+	return t.fetchOfSession(ctx, in.sessionArgs, "", "api/v0/"+in.Kind, query)
 }
 
 // filterForm is a filter as a text: column, predicate and value.
@@ -370,7 +375,7 @@ func parseFilter(given any) (key, predicate, value string, err error) {
 }
 
 func (t *tools) summarizeTasks(ctx context.Context, in sessionArgs) (string, error) {
-	return t.fetchOfSession(ctx, in, "api/v0/tasks/summarize", nil)
+	return t.fetchOfSession(ctx, in, "", "api/v0/tasks/summarize", nil)
 }
 
 type listLogs struct {
@@ -385,7 +390,7 @@ func (t *tools) listLogs(ctx context.Context, in listLogs) (string, error) {
 	if in.Glob != "" {
 		query.Set("glob", in.Glob)
 	}
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/v0/logs", query)
+	return t.fetchOfSession(ctx, in.sessionArgs, "search", "api/v0/logs", query)
 }
 
 type searchLogs struct {
@@ -413,7 +418,7 @@ func (t *tools) searchLogs(ctx context.Context, in searchLogs) (string, error) {
 		"from": {in.From}, "to": {in.To}, "level": {in.Level},
 		"context": {strconv.Itoa(limitOr(in.Context, 0, 10))}, "limit": {strconv.Itoa(limitOr(in.Limit, 50, 500))},
 	}
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/search", query)
+	return t.fetchOfSession(ctx, in.sessionArgs, "search?", "api/history/search", query)
 }
 
 type readLog struct {
@@ -429,10 +434,7 @@ type readLog struct {
 // readLog is the tool read_log. Without a place it reads the log's end. It reads 200 lines and 24 KiB, or as many as
 // are asked for, at most 2000 and 48 KiB: an answer must fit into maxAnswer.
 func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
-	query := url.Values{
-		"node_id": {in.Node}, "file": {in.File}, "lines": {strconv.Itoa(limitOr(in.Lines, 200, 2000))},
-		"bytes": {strconv.Itoa(limitOr(in.Bytes, 24<<10, 48<<10))},
-	}
+	query := url.Values{"node_id": {in.Node}, "file": {in.File}}
 	switch {
 	case in.Line > 0:
 		query.Set("line", strconv.FormatInt(in.Line, 10))
@@ -441,7 +443,10 @@ func (t *tools) readLog(ctx context.Context, in readLog) (string, error) {
 	default:
 		query.Set("end", "true")
 	}
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/history/log", query)
+	page := "log?" + query.Encode()
+	query.Set("lines", strconv.Itoa(limitOr(in.Lines, 200, 2000)))
+	query.Set("bytes", strconv.Itoa(limitOr(in.Bytes, 24<<10, 48<<10)))
+	return t.fetchOfSession(ctx, in.sessionArgs, page, "api/history/log", query)
 }
 
 type queryMetrics struct {
@@ -455,10 +460,10 @@ type queryMetrics struct {
 // queryMetrics is the tool query_metrics. Without start and end it evaluates the query at the session's end.
 func (t *tools) queryMetrics(ctx context.Context, in queryMetrics) (string, error) {
 	if in.Start == "" && in.End == "" {
-		return t.fetchOfSession(ctx, in.sessionArgs, "api/v1/query", url.Values{"query": {in.Query}})
+		return t.fetchOfSession(ctx, in.sessionArgs, "#/metrics", "api/v1/query", url.Values{"query": {in.Query}})
 	}
 	in.Step = cmp.Or(in.Step, "1m")
-	return t.fetchOfSession(ctx, in.sessionArgs, "api/v1/query_range",
+	return t.fetchOfSession(ctx, in.sessionArgs, "#/metrics", "api/v1/query_range",
 		url.Values{"query": {in.Query}, "start": {in.Start}, "end": {in.End}, "step": {in.Step}})
 }
 

@@ -3,6 +3,7 @@ package mcptools
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -148,6 +149,36 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	ask("fleet", map[string]any{"query": "nightly", "by": "cpu", "top": 3}, "http://"+host+"/fleet?by=cpu&q=nightly\n")
 	redirects = true
 	ask("why", map[string]any{"session": "a/b/c"}, "redirects to http://")
+}
+
+// TestAddresses: the address in an answer is that of the page that shows the same.
+func TestAddresses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[]") }))
+	defer server.Close()
+	session := connect(t, addressOf(t, server))
+	for _, test := range []struct {
+		tool, rest string
+		arguments  map[string]any
+	}{
+		{"why", "findings", nil},
+		{"compare", "compare?job=j&top=20&with=session_2", map[string]any{"job": "j", "with": "session_2"}},
+		{"search_logs", "search?context=0&ignore_case=false&level=ERROR&limit=50&q=a+b&regexp=true",
+			map[string]any{"pattern": "a b", "regexp": true, "level": "ERROR"}},
+		{"read_log", "log?end=true&file=raylet.out&node_id=01", map[string]any{"node_id": "01", "file": "raylet.out"}},
+		{"read_log", "at/1795216800000/log?file=raylet.out&line=7&node_id=01",
+			map[string]any{"node_id": "01", "file": "raylet.out", "line": 7, "at": "2026-11-20T23:20:00Z"}},
+		{"list_logs", "search", map[string]any{"node_id": "01"}},
+		{"query_metrics", "#/metrics", map[string]any{"query": "up"}},
+		{"list_entities", "", map[string]any{"kind": "tasks"}},
+	} {
+		arguments := map[string]any{"session": "a/b/session_1"}
+		maps.Copy(arguments, test.arguments)
+		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: test.tool, Arguments: arguments}))(t)
+		want := "address: " + server.URL + "/namespaces/a/clusters/b/sessions/session_1/" + test.rest + "\n"
+		if text := result.Content[0].(*mcp.TextContent).Text; result.IsError || !strings.HasPrefix(text, want) {
+			t.Errorf("%s: %s, want %s", test.tool, text, want)
+		}
+	}
 }
 
 // TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that
