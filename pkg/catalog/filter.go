@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -52,11 +53,19 @@ var FilterParams = []string{
 	"to", "longer", "shorter", "larger", "smaller", "kubernetes_cluster",
 }
 
-// FilterForm returns the parameters FilterParams that are set, without the spaces around them that people type.
+// FilterForm returns the parameters FilterParams that are set, without the spaces around them that people type, and
+// words that stand for a choice as the fields of forms spell them.
 func FilterForm(v url.Values) url.Values {
 	form := url.Values{}
 	for _, name := range FilterParams {
-		if value := strings.TrimSpace(v.Get(name)); value != "" {
+		value := strings.TrimSpace(v.Get(name))
+		switch name {
+		case "finding":
+			value = strings.ReplaceAll(strings.ToLower(value), " ", "_")
+		case "kind":
+			value = cmp.Or(Kind(value), value)
+		}
+		if value != "" {
 			form.Set(name, value)
 		}
 	}
@@ -79,7 +88,7 @@ func ParseFilter(v url.Values, now time.Time) (f Filter, err error) {
 	}
 	f.KubernetesCluster, f.Namespace = form.Get("kubernetes_cluster"), form.Get("namespace")
 	f.Cluster, f.Owner, f.User = form.Get("cluster"), form.Get("owner"), strings.ToLower(form.Get("user"))
-	f.Finding = strings.ReplaceAll(strings.ToLower(form.Get("finding")), " ", "_")
+	f.Finding = form.Get("finding")
 	form.Parse("label", labelsInto(&f.Labels), "a label such as team=search, or its name; several with commas between them")
 	f.State = form.OneOf("state", Running, Ended)
 	form.Parse("kind", func(s string) bool {

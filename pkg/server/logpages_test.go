@@ -88,6 +88,13 @@ func TestSearchPage(t *testing.T) {
 		t.Errorf("the logs are listed at %d, %d and %d: %s", driver, worker, own, listed)
 	}
 	f.ask(t, http.MethodGet, "/search", asBrowser).wants(t, 400)
+	// The form says what the address means, in whatever spelling.
+	f.ask(t, http.MethodGet, lab+name+"/search?q=a&regexp=false&ignore_case=1&level=ERROR&node_id=01", asBrowser).
+		wants(t, 200, "<option selected>error", `value="true" checked> Ignore case`,
+			`<option value="`+rayid.Node{1}.String()+`" selected>`).lacks(t, "checked> Regular")
+	f.ask(t, http.MethodGet, lab+name+"/search?q=a&node_id=zz", asBrowser).wants(t, 400, "one of the session")
+	f.ask(t, http.MethodGet, lab+name+"/log?file=raylet.out&q=a&regexp=0&level=Error&node_id="+rayid.Node{1}.String(),
+		asBrowser).wants(t, 200, "<option selected>error").lacks(t, "checked> Regular")
 }
 
 // TestLogArchive: the logs of a session or of a job as one file, and none that one may not see.

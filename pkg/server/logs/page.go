@@ -28,6 +28,7 @@ const countWait = 5 * time.Second
 // first lines; at most ?lines= of them. For a line or a time behind the log's end it shows the end, and says so.
 func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
+	fitForm(form)
 	log, err := h.openLog(r.Context(), session, form)
 	if err != nil {
 		return err

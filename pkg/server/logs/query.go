@@ -60,6 +60,19 @@ func searchQuery(form url.Values, times param.Times) (*logsearch.Query, error) {
 	return q, nil
 }
 
+// fitForm writes the parameters of a search in the one spelling that the fields of pages' forms know.
+func fitForm(form url.Values) {
+	p := param.Form{Values: form}
+	for _, name := range []string{"regexp", "ignore_case"} {
+		if !p.Bool(name) {
+			form.Del(name)
+		}
+	}
+	if level, err := logline.ParseLevel(form.Get("level")); err == nil && level != logline.Unknown {
+		form.Set("level", level.String())
+	}
+}
+
 // SearchForm returns the parameters of a query, of which searchQuery makes it again. from and to are its times as they
 // were typed.
 func SearchForm(q *logsearch.Query, from, to string) url.Values {

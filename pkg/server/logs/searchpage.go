@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -37,6 +38,10 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	status := http.StatusOK
 	var wrong *param.Error
 	q, err := searchQuery(page.Form, times)
+	if err == nil {
+		fitForm(page.Form)
+		err = chooseNode(&page, q.Node)
+	}
 	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
 	} else if page.Form.Get("plain") != "" { // without it, the page's script searches, and shows its errors
@@ -48,6 +53,25 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 		}
 	}
 	web.Write(w, status, page)
+	return nil
+}
+
+// chooseNode has the form choose the node whose ID begins with id; "" is all nodes. It is an error if no ID does so, or
+// several do.
+func chooseNode(page *web.Search, id string) error {
+	if id == "" {
+		return nil
+	}
+	found := 0
+	for _, n := range page.Nodes {
+		if strings.HasPrefix(n.ID, id) {
+			page.Form.Set("node_id", n.ID)
+			found++
+		}
+	}
+	if found != 1 {
+		return &param.Error{Name: "node_id", Value: id, Want: "the ID, or its beginning, of one of the session's nodes"}
+	}
 	return nil
 }
 
