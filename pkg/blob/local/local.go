@@ -364,6 +364,10 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 // of what another machine has removed from NFS, unless the store as a whole is gone.
 func (s *Store) asNotExist(err error) error {
 	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if _, gone := os.Stat(s.dir); gone != nil {
+			return fmt.Errorf("the store's folder cannot be used: %v: mount it, or restore it", gone)
+		}
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 		return os.ErrNotExist
 	case errors.Is(err, syscall.ESTALE):

@@ -48,6 +48,28 @@ func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
 	}
 }
 
+// TestFolderIsGone: while the store's folder is away, its objects are not removed ones, and none is listed as all there are.
+func TestFolderIsGone(t *testing.T) {
+	s, dir := open(t)
+	must.OK(t, s.Create(t.Context(), "log/a", strings.NewReader("a")))
+	must.OK(t, os.Rename(dir, dir+".away"))
+	listed := error(nil)
+	for _, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
+		listed = err
+	}
+	_, stat := s.Stat(t.Context(), "log/a")
+	_, get := s.Get(t.Context(), "log/a", 0, blob.ToEnd)
+	for _, err := range []error{listed, stat, get, s.Delete(t.Context(), "log/a")} {
+		if err == nil || errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), "mount it, or restore it") {
+			t.Errorf("%v", err)
+		}
+	}
+	must.OK(t, os.Rename(dir+".away", dir))
+	if names := keys(t, s, ""); len(names) != 1 {
+		t.Errorf("after its return it has %q", names)
+	}
+}
+
 func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 	s, _ := open(t)
 	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00",

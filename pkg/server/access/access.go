@@ -241,7 +241,11 @@ func (a *Access) Enabled() bool { return a.config.Auth != Off }
 
 // tokens returns the tokens of --auth=token. It reads the file each time, because the file may change.
 func (c Config) tokens() ([]string, error) {
-	return readSecrets(c.Token, "--auth-token-file", c.TokenFile)
+	all, err := readSecrets(c.Token, "--auth-token-file", c.TokenFile)
+	if err == nil && len(all) == 0 && c.TokenFile != "" {
+		err = fmt.Errorf("--auth-token-file=%s is empty: write a token into it", c.TokenFile)
+	}
+	return all, err
 }
 
 var errNoSecret = errors.New("a line has a blank or begins with #: want one secret a line, and nothing else")
