@@ -70,6 +70,9 @@ func (o *serveOptions) examine(ctx context.Context, r *doctor.Report) {
 			Deletes: "sessions and joined packs cannot be removed: retention and compaction need it",
 		})
 	}
+	if _, tooMuch := o.memory(os.DirFS("/")); tooMuch != nil {
+		r.Warn("memory", "%v", tooMuch)
+	}
 	if o.index.CacheDir != "" {
 		r.Space("space: indexes", "--index-cache-dir", o.index.CacheDir, minIndexSpace)
 	}

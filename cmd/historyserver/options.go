@@ -182,6 +182,10 @@ func (o *serveOptions) complete(fs *pflag.FlagSet, environ []string) (logrus.Fie
 	if err := settings.Load(fs, environ, commands.ServerFlags()); err != nil {
 		return nil, err
 	}
+	if o.answerMemory == 0 && o.sessions.MaxBytes < 2*minAnswerMemory {
+		return nil, fmt.Errorf("--session-cache-max-memory=%s: want at least 64MiB, because answers get half of it",
+			(*settings.Bytes)(&o.sessions.MaxBytes))
+	}
 	o.answerMemory = cmp.Or(o.answerMemory, settings.Bytes(o.sessions.MaxBytes/2))
 	switch {
 	case o.answerMemory < minAnswerMemory:

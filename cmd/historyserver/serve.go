@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -17,7 +19,9 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/internal/cgroup"
 	"github.com/rayhistory/historyserver/internal/garbage"
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -56,10 +60,26 @@ func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogge
 			"as 127.0.0.1:8080: %w", o.listen, err))
 	}
 	defer func() { _ = listener.Close() }()
-	signal.Ignore(syscall.SIGPIPE)        // it would end the process if nobody reads its log any more
-	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
-	garbage.Limit(o.sessions.MaxBytes + int64(o.answerMemory) + queries + logs.SearchMemory)
+	signal.Ignore(syscall.SIGPIPE) // it would end the process if nobody reads its log any more
+	memory, tooMuch := o.memory(os.DirFS("/"))
+	if tooMuch != nil {
+		log.Warn(tooMuch)
+	}
+	garbage.Limit(memory)
 	return o.serve(ctx, listener, log, prometheus.NewRegistry())
+}
+
+// memory returns how much memory the settings allow, in bytes, and an error if the container has less. root is the file
+// system's root.
+func (o *serveOptions) memory(root fs.FS) (bytes int64, tooMuch error) {
+	queries := 2 * int64(o.metricsMemory) // running queries may take as much again as the cached metrics
+	bytes = o.sessions.MaxBytes + int64(o.answerMemory) + queries + logs.SearchMemory
+	if limit := cgroup.MemoryLimit(root); limit > 0 && bytes > limit {
+		tooMuch = fmt.Errorf("the settings allow the server %s of memory, and its container has %s: raise the container's "+
+			"limit, or lower --session-cache-max-memory, --max-answer-memory or --max-metrics-memory",
+			human.Bytes(bytes), human.Bytes(limit))
+	}
+	return bytes, tooMuch
 }
 
 // metricsRegistry is where parts of the server register their metrics, and where /metrics reads them.

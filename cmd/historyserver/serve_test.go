@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,6 +73,8 @@ func TestSettings(t *testing.T) {
 	}{
 		{args: []string{"--session-cache-max-loads=0"}, want: "--session-cache-max-loads=0"},
 		{args: []string{"--session-cache-max-memory=lots"}, want: "session-cache-max-memory"},
+		{args: []string{"--session-cache-max-memory=10"}, want: "--session-cache-max-memory=10: want"},
+		{args: []string{"--max-answer-memory=10"}, want: "--max-answer-memory=10: want"},
 		{args: []string{"--session-cache-refresh-interval=0s"}, want: "--session-cache-refresh-interval"},
 		{args: []string{"--session-load-timeout=1m"}, want: "--session-load-timeout=1m0s"},
 		{args: []string{"--catalog-interval=1ms"}, want: "--catalog-interval"},
@@ -87,6 +90,18 @@ func TestSettings(t *testing.T) {
 	} {
 		if _, err := parse(t, tc.args, tc.environ); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%v %v: %v, want %s", tc.args, tc.environ, err, tc.want)
+		}
+	}
+}
+
+// TestMemory: settings that allow more memory than the container has are named.
+func TestMemory(t *testing.T) {
+	for limit, want := range map[string]string{"max": "", "4294967296": "", "2147483648": "its container has 2.00 GiB: raise"} {
+		o := must.Get(parse(t, nil, nil))(t)
+		_, err := o.memory(fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")},
+			"sys/fs/cgroup/memory.max": {Data: []byte(limit)}})
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", limit, err, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ func statusCommand(o *operator) command {
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
 	run := func(ctx context.Context, args []string) error {
 		if _, err := param.ParseAt(at); err != nil {
-			return UsageError(err)
+			return UsageError(fmt.Errorf("--%w", err))
 		}
 		ref, text, err := o.history.status(ctx, args[0], at)
 		if err != nil {

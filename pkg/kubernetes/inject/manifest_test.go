@@ -145,7 +145,7 @@ func TestManifestErrors(t *testing.T) {
 		"no container": {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {}}}\n",
 			"headGroupSpec: template.spec.containers: want at least Ray's container"},
 		"container":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [1]}}}}\n", "containers[0]: want a mapping"},
-		"containers":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list, it is int64"},
+		"containers":    {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: 1}}}}\n", "containers: want a list"},
 		"env":           {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{env: a}]}}}}\n", "env: want a list"},
 		"read-only":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
 		"key twice":     {"apiVersion: ray.io/v1\nkind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},

@@ -16,7 +16,7 @@ func mapping(m map[string]any, key string) (map[string]any, error) {
 	case map[string]any:
 		return v, nil
 	default:
-		return nil, fmt.Errorf("%s: want a mapping, it is %T", key, v)
+		return nil, fmt.Errorf("%s: want a mapping", key)
 	}
 }
 
@@ -28,7 +28,7 @@ func list(m map[string]any, key string) ([]any, error) {
 	case []any:
 		return v, nil
 	default:
-		return nil, fmt.Errorf("%s: want a list, it is %T", key, v)
+		return nil, fmt.Errorf("%s: want a list", key)
 	}
 }
 
