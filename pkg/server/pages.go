@@ -23,7 +23,7 @@ import (
 // addPages adds the pages about the chosen session that need its findings.
 func (s *Server) addPages(ws *restful.WebService) {
 	s.addLoadedPage(ws, "/findings", findingsPageParams, s.findingsPage)
-	s.addLoadedPage(ws, "/timeline", []string{"from", "to"}, s.timelinePage)
+	s.addLoadedPage(ws, "/timeline", []string{"from", "to", "colour", "node_id"}, s.timelinePage)
 	s.addLoadedPage(ws, "/overview", nil, s.overviewPage)
 }
 

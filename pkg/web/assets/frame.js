@@ -114,6 +114,12 @@
     show();
   }
 
+  // The address of a list is without the filters that are not set.
+  document.addEventListener('formdata', function (event) {
+    if (event.target.method !== 'get') { return; }
+    Array.from(event.formData).forEach(function (field) { if (!field[1]) { event.formData.delete(field[0]); } });
+  });
+
   document.addEventListener('DOMContentLoaded', function () {
     if (document.querySelector('ray-history-bar')) { learn(); return; } // the rest of the page is Ray's
     if (document.querySelector('.settings')) { settings(); }

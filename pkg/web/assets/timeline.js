@@ -17,7 +17,9 @@ async function ask() {
   running?.abort();
   const mine = running = new AbortController(), query = new URLSearchParams({ colour: colour.value, pixels: Math.max(100, Math.round(width())) });
   box.removeAttribute("data-tasks");
-  if (view) { query.set("from", Math.floor(view.from)); query.set("to", Math.ceil(view.to)); }
+  if (view) { query.set("from", Math.floor(view.from)); query.set("to", Math.ceil(view.to)); } else {
+    for (const name of ["from", "to"]) if (given.get(name)) query.set(name, given.get(name)); // a time in any form
+  }
   if (nodes.value) query.set("node_id", nodes.value);
   try {
     const waiting = why => { state.textContent = why; };
@@ -40,16 +42,23 @@ function look(from, to) {
   const least = 2, span = Math.min(Math.max(to - from, least), whole.to - whole.from || least);
   from = Math.min(Math.max(from, whole.from), whole.to - span);
   view = { from, to: from + span };
-  const address = new URL(location.href);
-  for (const name of ["from", "to"]) address.searchParams.delete(name);
-  if (from > whole.from || view.to < whole.to) {
-    address.searchParams.set("from", Math.floor(from));
-    address.searchParams.set("to", Math.ceil(view.to));
-  }
-  history.replaceState(null, "", address);
+  const part = from > whole.from || view.to < whole.to;
+  keep({ from: part && Math.floor(from), to: part && Math.ceil(view.to) });
   draw();
   clearTimeout(asked);
   asked = setTimeout(ask, 120);
+}
+
+// keep writes what is chosen into the page's address.
+function keep(values) {
+  const address = new URL(location.href);
+  for (const [name, value] of Object.entries(values)) if (value) address.searchParams.set(name, value); else address.searchParams.delete(name);
+  history.replaceState(null, "", address);
+}
+
+function choose() {
+  keep({ colour: colour.value !== "function" && colour.value, node_id: nodes.value });
+  ask();
 }
 
 function zoom(by, at = (view.from + view.to) / 2) { look(at - (at - view.from) * by, at + (view.to - at) * by); }
@@ -67,7 +76,10 @@ function describe() {
     item.append(key, ` ${group.name || "no name"} ${number(group.tasks)}`);
     return [item];
   }));
-  if (nodes.options.length === 1) for (const node of data.nodes) if (node.id) nodes.add(new Option(node.name, node.id));
+  for (const { id, name } of data.nodes) if (id) {
+    const known = [...nodes.options].find(option => option.value === id);
+    if (known) known.textContent = name; else nodes.add(new Option(name, id));
+  }
   longest.replaceChildren(...data.longest.map(rowOf));
   box.dataset.tasks = data.tasks; // says that it is drawn
 }
@@ -331,7 +343,7 @@ function act(hit) {
     const from = data.from + cell.x * (data.to - data.from) / data.pixels, to = data.from + (cell.x + cell.w) * (data.to - data.from) / data.pixels;
     look(from - (to - from), to + (to - from));
   } else if (hit.lost) location.href = "./#/cluster/nodes/" + node.id;
-  else if (node?.id) { nodes.value = nodes.value ? "" : node.id; ask(); }
+  else if (node?.id) { nodes.value = nodes.value ? "" : node.id; choose(); }
 }
 
 const bars = () => placed.flatMap(row => (row.lane ? row.lane.bars.map(bar => ({ bar, row })) : []));
@@ -351,9 +363,9 @@ function pick(by) {
 
 drawing.hidden = false;
 const given = new URLSearchParams(location.search);
-if (Number(given.get("from")) && Number(given.get("to")) > Number(given.get("from"))) view = { from: Number(given.get("from")), to: Number(given.get("to")) };
-colour.addEventListener("change", ask);
-nodes.addEventListener("change", ask);
+if (given.get("colour") === "outcome") colour.value = "outcome";
+if (given.get("node_id")) nodes.add(new Option(given.get("node_id").slice(0, 8), given.get("node_id"), true, true));
+for (const select of [colour, nodes]) select.addEventListener("change", choose);
 addEventListener("resize", () => { draw(); clearTimeout(asked); asked = setTimeout(ask, 300); });
 box.addEventListener("scroll", () => requestAnimationFrame(draw), { passive: true });
 const deeds = { in: () => zoom(.5), out: () => zoom(2), left: () => pan(-.5), right: () => pan(.5), all: () => look(whole.from, whole.to) };
