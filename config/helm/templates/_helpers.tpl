@@ -211,6 +211,12 @@ webhooks.yaml: |
 {{- end }}
 {{- end }}
 
+{{- /* A size such as 10GiB or 12Gi in bytes. */}}
+{{- define "bytes" -}}
+{{- $unit := get (dict "K" 1024 "M" 1048576 "G" 1073741824 "T" 1099511627776) (regexFind "[KMGT]" .) | default 1 }}
+{{- mulf (regexFind "^[0-9.]+" . | float64) $unit | int64 }}
+{{- end }}
+
 {{- /* The settings of the backend as environment variables. */}}
 {{- define "storageSettings" -}}
 {{- $s := .Values.storage }}
