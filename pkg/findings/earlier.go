@@ -33,7 +33,8 @@ func (b *builder) addEarlierFailures() {
 			sources = []func(end, root *finding) string{func(end, _ *finding) string { return end.earlierError }}
 		case root.mayFollowOthers(end):
 			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
-			sources = append(sources, b.applicationDeleted, b.printedInJob, b.failureElsewhere, b.cancelledUnseen)
+			sources = append(sources, b.requestFailed, b.applicationDeleted, b.printedInJob, b.failureElsewhere,
+				b.cancelledUnseen)
 		}
 		for _, before := range append(sources, b.warnedBefore) {
 			if said := before(end, root); said != "" {
@@ -80,7 +81,8 @@ func (b *builder) earlierFailure(end, root *finding) string {
 	}
 	isRelated := func(f *finding) bool {
 		sameActorClass := root.actorClass() != "" && f.actorClass() == root.actorClass()
-		return calledByRoot[f] || sameActorClass || root.speaksOf(f) || end.handled.Same(f.raised)
+		return calledByRoot[f] || sameActorClass || root.speaksOf(f) || root.lostPeer(f) ||
+			end.handled.Same(f.raised)
 	}
 	const related, driverStopped, driverWentOn = 0, 1, 2 // ranks, the preferred first
 	rank := func(f *finding) int {
@@ -216,6 +218,13 @@ func (f *finding) isSymptom() bool {
 	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String())
 	return notInTime || notThere || toldBefore
+}
+
+// lostPeer reports whether a failure is that a connection was refused or lost, and a process that had died in the
+// minute before may have been at its other end.
+func (f *finding) lostPeer(died *finding) bool {
+	return (died.Kind == ActorDied || died.Kind == WorkerDied || died.Kind == OutOfMemory) &&
+		f.last-died.last <= longBroken && connection().MatchString(f.raised.String())
 }
 
 // speaksOf reports whether a failure's own words name what another finding is about, or the thing that it should have

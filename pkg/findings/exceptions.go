@@ -112,7 +112,7 @@ func foundNothing(raised output.Exception) bool {
 }
 
 // serverError matches what clients of HTTP say of a server that failed.
-var serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=)`)
+var serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=|error code: 5\d\d)`)
 
 // alsoNames reports whether a line names a thing that the message of an exception names: who left that thing out may
 // say so in any words. For a file that is not there its short name or its folder is enough. Exceptions about other

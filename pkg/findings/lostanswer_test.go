@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,60 @@ func TestServerError(t *testing.T) {
 		title := chain[len(chain)-1].Title
 		if strings.Contains(title, "; before that Replicas of deployment Thumbnails of application thumbs crashed") != told {
 			t.Errorf("%s: %s", raised, title)
+		}
+	}
+}
+
+// TestRequestFailed: whoever was told that a server had failed has before it what a replica of Serve had raised, as its
+// log says. What failed before the job, or in an answer of another status, is not told.
+func TestRequestFailed(t *testing.T) {
+	const replica = "ERROR 2026-11-22 10:15:52,125 docs_Parser 9cu9af7h 4cc82a4a -- Request failed.\n" +
+		"Traceback (most recent call last):\n  File \"/app/parser.py\", line 11, in parse\n    first = next(pages)\nTypeError: 'list' object is not an iterator\n" +
+		"INFO 2026-11-22 10:15:52,126 docs_Parser 9cu9af7h 4cc82a4a -- POST /parse 500 15.1ms\n"
+	const told = "; before that a replica of Serve, docs_Parser, raised TypeError: 'list' object is not an iterator"
+	for raised, c := range map[string]struct{ replica, want string }{
+		"requests.exceptions.HTTPError: 500 Server Error: Internal Server Error for url: http://127.0.0.1:8000/parse": {replica, told},
+		"urllib.error.HTTPError: HTTP Error 500: Internal Server Error":                                               {replica, told},
+		"openai.InternalServerError: Error code: 500 - {'error': {'message': 'Internal Server Error'}}":               {replica, told},
+		"aiohttp.client_exceptions.ClientResponseError: 500, message='Internal Server Error', url='http://docs'":      {replica, told},
+		"urllib.error.HTTPError: HTTP Error 404: Not Found":                                                           {replica, ""},
+		"ValueError: page 500 is empty":                               {replica, ""},
+		"urllib.error.HTTPError: HTTP Error 503: Service Unavailable": {strings.ReplaceAll(replica, "10:15:52", "09:15:52"), ""},
+	} {
+		dir := submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad"))
+		storeLog(t, dir, "serve/replica_docs_Parser_9cu9af7h.log", c.replica)
+		_, chain := badJob(t, dir)
+		_, got, _ := strings.Cut(chain[len(chain)-1].Title, "; before that")
+		if got != strings.TrimPrefix(c.want, "; before that") {
+			t.Errorf("%s: %s", raised, chain[len(chain)-1].Title)
+		}
+	}
+}
+
+// TestLostPeer: before a connection that was refused or lost stands the process that had died shortly before.
+func TestLostPeer(t *testing.T) {
+	const died = "The actor died unexpectedly before finishing this task.\nThe actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker exits with an exit code 3."
+	actor := deadActor("Engine", "actorDiedErrorContext", died, "ACTOR_DIED")[:2]
+	memory := failedTask(1, "index", "OUT_OF_MEMORY", "Task was killed due to the node running low on memory.")
+	long := slices.Clone(actor)
+	long[1] = strings.ReplaceAll(long[1], "10:15:55Z", "10:07:00Z")
+	for raised, c := range map[string]struct {
+		events []string
+		want   string
+	}{
+		"httpx.ConnectError: All connection attempts failed":                                {actor, "; before that Actor Engine died unexpectedly: exit code 3"},
+		"ConnectionResetError: [Errno 104] Connection reset by peer":                        {actor, "; before that Actor Engine died unexpectedly: exit code 3"},
+		"aiohttp.ClientConnectorError: Cannot connect to host 10.0.0.2:30000":               {actor, "; before that Actor Engine died unexpectedly: exit code 3"},
+		"grpc.RpcError: failed to connect to all addresses":                                 {memory, "; before that index ran out of memory: Ray's memory monitor killed its process"},
+		"psycopg2.OperationalError: connection to server at 10.9.0.4 failed: out of shared": {actor, ""},
+		"httpx.ConnectError: [Errno 101] Network is unreachable":                            {long, ""},
+	} {
+		generate := submittedBy(driver(1), failedTask(1, "generate", "TASK_EXECUTION_EXCEPTION", trace(raised)), "10:15:20", "10:15:57", "FAILED")
+		later := submittedBy(driver(1), failedTask(1, "eval", "", ""), "10:15:56", "10:15:57", "FINISHED")
+		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), slices.Concat(c.events, generate, later, []string{driverOf(1, "raysubmit_bad")})...))
+		_, got, _ := strings.Cut(chain[len(chain)-1].Title, "; before that")
+		if got != strings.TrimPrefix(c.want, "; before that") {
+			t.Errorf("%s: %s", raised, chain[len(chain)-1].Title)
 		}
 	}
 }

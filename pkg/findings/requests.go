@@ -57,6 +57,22 @@ func (b *builder) requestCut(end, root *finding) string {
 	})
 }
 
+// failedRequest matches a record of a replica about a request that failed; the exception stands below it.
+var failedRequest = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S{1,200}) [^\n]{1,300}-- Request failed\.`)
+
+// requestFailed returns, for the title of root, what a replica of Serve had raised, as its log says, when the client of
+// a job was told that the server had failed; "" if no replica's log tells of that.
+func (b *builder) requestFailed(end, root *finding) string {
+	if !serverError().MatchString(root.raised.Message) {
+		return ""
+	}
+	return b.lastInLogs(end, root, failedRequest(), pathBegins("serve/replica_"), func(m match) string {
+		said, shown := b.logEntry(m)
+		root.addEvidence(shown)
+		return encloseIfAny("a replica of Serve, "+m.groups[1]+", raised ", output.ExceptionOf(said).String(), "")
+	})
+}
+
 // serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.
 var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|ServerDisconnectedError|MaxRetryError|URLError|` +
 	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +

@@ -48,7 +48,7 @@ var rayHints = []string{
 	" This could because 1.", " This can happen if the node was preempted", " Unintentional worker failures",
 	" To see more information", " To see information about where this ObjectRef", " Refer to the documentation",
 	" This is the Python worker that first created the ObjectRef", " The task may or may not have been executed",
-	" Check python-core-worker-*.log", " Check cluster logs (", " lease_id=",
+	" Check python-core-worker-*.log", " Check cluster logs (", " lease_id=", " See `ray status`",
 }
 
 // Same reports whether two exceptions have the same type and, but for numbers and IDs, the same message.

@@ -88,6 +88,29 @@ func TestLastOfWorkers(t *testing.T) {
 	}
 }
 
+// TestAfterTheCause: what torch's watchdog says behind the cause is not told in its place.
+func TestAfterTheCause(t *testing.T) {
+	const cause = "torch.OutOfMemoryError: CUDA out of memory"
+	for _, said := range []string{
+		"[rank3]:[E1122 10:15:32.607 ProcessGroupNCCL.cpp:667] Stack trace of the failed collective not found, potentially because FlightRecorder is disabled.",
+		"[rank3]:[E1122 10:15:33.002 ProcessGroupNCCL.cpp:695] [Rank 3] To avoid data inconsistency, we are taking the entire process down.",
+		"[rank3]:[E1122 10:15:33.001 ProcessGroupNCCL.cpp:681] [Rank 3] Some NCCL operations have failed or timed out.",
+	} {
+		says.Equal(t, LastError(cause+"\n"+said+"\n"), cause, "%s", said)
+	}
+}
+
+// TestLongRequest: of a long message about resources it stays that the time was over.
+func TestLongRequest(t *testing.T) {
+	for n := range 17 {
+		said := "Cannot provide a placement group of placement_group_specs=[{'node:10.0.0.1': 0.001, 'GPU': 1.0}" + strings.Repeat(", {'GPU': 1.0}", n) +
+			"] within 1800 seconds. See `ray status` and `ray list nodes` to make sure the cluster has enough resources."
+		if e := ExceptionOf("ValueError: " + said + "\n"); !strings.HasSuffix(e.String(), " within 1800 seconds.") {
+			t.Errorf("%d: %s", n, e)
+		}
+	}
+}
+
 // TestExhausted: what the system refused a thread of Ray is why the program ended, and not what Ray says next.
 func TestExhausted(t *testing.T) {
 	const next = "[2026-11-22 10:15:06,819 E 29 29] core_worker.cc:251: Failed to register worker 0100ff to Raylet. IOError: No such file or directory\n"
