@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"sync"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
@@ -88,14 +88,11 @@ func (w *IndexWriter) writeOnce(ctx context.Context, ref layout.Session, force b
 		p.maxRows += h.Bytes * maxRowsPerByte
 	}
 	p.maxRows = min(freeRows+p.maxRows, math.MaxInt32)
-	file, err := os.CreateTemp("", "rayhistory-metrics-")
+	file, err := tempfile.Create()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		_ = file.Close()
-		_ = os.Remove(file.Name())
-	}()
+	defer func() { _ = file.Close() }()
 	if err := p.writeSamples(ctx, file); err != nil {
 		return fmt.Errorf("index metrics of %s: %w", ref, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/progress"
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
@@ -29,10 +30,7 @@ type Options struct {
 	// MaxBytes bounds the uncompressed bytes of all objects. If the manifest states more, nothing is stored.
 	MaxBytes int64
 	// Add allows an archive to add objects to a session that is stored already.
-	Add bool
-	// TempDir is the folder for objects that are too large for memory, and for an archive that can be read only once;
-	// "" means the system's.
-	TempDir  string
+	Add      bool
 	Progress *progress.Counter
 }
 
@@ -106,11 +104,10 @@ func newSource(r io.Reader, opts Options) (*source, error) {
 			return &source{first: file, again: again, close: func() {}}, nil
 		}
 	}
-	file, err := os.CreateTemp(opts.TempDir, "historyserver-import-")
+	file, err := tempfile.Create()
 	if err != nil {
-		return nil, fmt.Errorf("%w: set TMPDIR to a folder with space for the archive", err)
+		return nil, err
 	}
-	_ = os.Remove(file.Name()) // the open file stays
 	// Data that cannot be compressed becomes a little longer. max is for a sum that overflows.
 	limit := max(opts.MaxBytes, opts.MaxBytes+opts.MaxBytes/8+inMemory)
 	again := func() (io.Reader, error) {
@@ -381,14 +378,11 @@ func (i *importer) buffer(size int64) (body io.ReadSeeker, closeBody func(), err
 		_, err := io.ReadFull(i.in, data)
 		return bytes.NewReader(data), func() {}, err
 	}
-	file, err := os.CreateTemp(i.opts.TempDir, "historyserver-import-")
+	file, err := tempfile.Create()
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: set TMPDIR to a folder with %d bytes free", err, size)
+		return nil, nil, err
 	}
-	if err = os.Remove(file.Name()); err == nil { // the open file stays
-		_, err = io.CopyN(file, i.in, size)
-	}
-	if err != nil {
+	if _, err := io.CopyN(file, i.in, size); err != nil {
 		_ = file.Close()
 		return nil, nil, err
 	}

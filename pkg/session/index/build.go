@@ -2,15 +2,14 @@ package index
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/guard"
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -25,23 +24,36 @@ func writerOptions(generation string) []parquet.WriterOption {
 		parquet.KeyValueMetadata(generationKey, generation)}
 }
 
-// builder makes the tables of one index, a file each.
+// builder makes the tables of one index, a temporary file each.
 type builder struct {
-	dir        string
 	session    *session.Session
 	tables     *session.Tables
 	owner      owner
 	generation string
 	progress   func(rows int) // is told how many more rows were written
-	written    []string
+	written    []tableFile
 	groupBytes int64 // see metadata
 }
 
-func (b *builder) path(table string) string { return filepath.Join(b.dir, table) }
+// tableFile is a table in its file.
+type tableFile struct {
+	name string
+	file *os.File
+}
 
-func (b *builder) create(table string) (*os.File, error) {
-	b.written = append(b.written, table)
-	return os.Create(b.path(table))
+// create makes the file of a table, which close closes.
+func (b *builder) create(name string) (*os.File, error) {
+	file, err := tempfile.Create()
+	if err == nil {
+		b.written = append(b.written, tableFile{name, file})
+	}
+	return file, err
+}
+
+func (b *builder) close() {
+	for _, t := range b.written {
+		_ = t.file.Close()
+	}
 }
 
 // build writes all tables but meta to temporary files. shown are the jobs that the dashboard shows.
@@ -54,11 +66,6 @@ func (b *builder) build(ctx context.Context, shown []Job) error {
 		return err
 	}
 	var files []*os.File
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
 	for _, table := range []string{rowsTableName, tasksTable, taskEventsTable, profileTable} {
 		f, err := b.create(table)
 		if err != nil {
@@ -150,12 +157,11 @@ func writeEntities[E, R any](b *builder, table string, all []E, row func(entity,
 }
 
 // writeTable writes rows as a table of the index, a Parquet file.
-func writeTable[T any](b *builder, table string, rows []T) (err error) {
+func writeTable[T any](b *builder, table string, rows []T) error {
 	f, err := b.create(table)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
 	out := parquet.NewGenericWriter[T](f, writerOptions(b.generation)...)
 	if _, err := out.Write(rows); err != nil {
 		return err

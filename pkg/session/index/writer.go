@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/guard"
@@ -82,16 +81,11 @@ func (w *Writer) WriteMetrics(ctx context.Context, ref layout.Session, force boo
 	return err
 }
 
-// write makes a session's tables in a temporary folder and stores them, and then the table meta, which names them:
-// until then an older index counts.
+// write makes a session's tables in temporary files and stores them, and then the table meta, which names them: until
+// then an older index counts.
 func (w *Writer) write(ctx context.Context, s *session.Session, progress func(rows int)) (err error) {
-	dir, err := os.MkdirTemp("", "rayhistory-index-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	b := &builder{dir: dir, session: s, tables: s.Tables(), generation: rand.Text(), progress: progress,
-		owner: ownerOf(s)}
+	b := &builder{session: s, tables: s.Tables(), generation: rand.Text(), progress: progress, owner: ownerOf(s)}
+	defer b.close()
 	var shown []Job
 	if w.Jobs != nil {
 		if shown, err = w.Jobs(ctx, s); err != nil {
@@ -117,7 +111,10 @@ func (w *Writer) write(ctx context.Context, s *session.Session, progress func(ro
 		put = w.Cache.put
 	}
 	for _, table := range b.written {
-		if m.Tables[table], err = putFile(ctx, put, layout.IndexKey(w.Root, s.Ref, table), b.path(table)); err != nil {
+		if m.Tables[table.name], err = table.file.Seek(0, io.SeekEnd); err != nil { // its size
+			return err
+		}
+		if err := put(ctx, layout.IndexKey(w.Root, s.Ref, table.name), table.file); err != nil {
 			return err
 		}
 	}
@@ -147,21 +144,6 @@ func (w *Writer) endWriting(ctx context.Context, ref layout.Session) error {
 		return w.Written(ctx, ref)
 	}
 	return nil
-}
-
-// putFile stores the file at path under key, by put, and returns its size.
-func putFile(ctx context.Context, put func(context.Context, string, io.ReadSeeker) error, key, path string,
-) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), put(ctx, key, f)
 }
 
 // put stores an object in the store or, where that may not be written, in the cache.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -41,12 +42,8 @@ type fileBlock struct {
 
 // newFile makes a file without a name, so that its space is freed with its last reader.
 func newFile() (*File, error) {
-	file, err := os.CreateTemp("", "historyserver-rows-")
+	file, err := tempfile.Create()
 	if err != nil {
-		return nil, fmt.Errorf("create a temporary file for rows: %w; set TMPDIR to a writable folder", err)
-	}
-	if err := os.Remove(file.Name()); err != nil {
-		_ = file.Close()
 		return nil, err
 	}
 	return &File{file: file, pending: newColumns()}, nil
