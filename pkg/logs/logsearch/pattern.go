@@ -71,6 +71,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
 	}
+	tree = beforeCR(tree)
 	program, err := syntax.Compile(tree.Simplify())
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
@@ -86,7 +87,7 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		re   **regexp.Regexp
 		text string
 	}{
-		{&p.re, flags + text}, {&p.first, group + character}, {&p.middle, character + group + character},
+		{&p.re, tree.String()}, {&p.first, group + character}, {&p.middle, character + group + character},
 		{&p.last, character + group},
 	} {
 		if *form.re, err = regexp.Compile(form.text); err != nil {
@@ -99,6 +100,18 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 			syntax.EmptyOp(inst.Arg)&(syntax.EmptyBeginText|syntax.EmptyEndText) != 0
 	}
 	return p, nil
+}
+
+// beforeCR lets "$" match also before a "\r" that ends the line, as in logs with the line ends of Windows.
+func beforeCR(re *syntax.Regexp) *syntax.Regexp {
+	if re.Op == syntax.OpEndLine {
+		cr := &syntax.Regexp{Op: syntax.OpQuest, Sub: []*syntax.Regexp{{Op: syntax.OpLiteral, Rune: []rune{'\r'}}}}
+		return &syntax.Regexp{Op: syntax.OpConcat, Sub: []*syntax.Regexp{cr, re}}
+	}
+	for i, sub := range re.Sub {
+		re.Sub[i] = beforeCR(sub)
+	}
+	return re
 }
 
 // setLiterals finds literals that every match of an expression contains one of: in any case if longer ones are known

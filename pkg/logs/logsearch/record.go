@@ -101,8 +101,10 @@ func (*End) record()      {}
 // are only set if the text is a part of a long line.
 func newMatch(f *found) *Match {
 	text := func(b []byte) string { return string(bytes.ToValidUTF8(b, []byte("\uFFFD"))) }
-	before, match, after := text(f.text[:f.from]), text(f.text[f.from:f.to]),
-		text(bytes.TrimSuffix(f.text[f.to:], []byte{'\r'}))
+	line := bytes.TrimSuffix(f.text, []byte{'\r'})
+	to := min(f.to, len(line))
+	from := min(f.from, to)
+	before, match, after := text(line[:from]), text(line[from:to]), text(line[to:])
 	m := &Match{
 		Type: "match", Line: f.line, Level: f.header.Level.String(), Text: before + match + after,
 		Match:  [2]int{len(before), len(before) + len(match)},

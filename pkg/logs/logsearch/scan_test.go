@@ -156,7 +156,7 @@ func TestRegexpEqualsNaive(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			q := prepared(t, Query{Pattern: expression, Regexp: true, Before: 1, After: 1})
-			re := regexp.MustCompile("(?m)" + expression)
+			re := regexp.MustCompile("(?m)" + strings.ReplaceAll(expression, "$", "\r?$"))
 			compareWithNaive(t, q, func(line string) []int { return re.FindStringIndex(line) }, short)
 		})
 	}

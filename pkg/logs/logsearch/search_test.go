@@ -146,6 +146,21 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestLineEndsOfWindows: "$" matches before "\r\n", too, and the "\r" is not shown.
+func TestLineEndsOfWindows(t *testing.T) {
+	s := newSession(t)
+	s.add(rayid.Node{1}, "raylet.out", layout.Plain, 7, []byte("all done\r\nnot done yet\r\n\r\ndone"))
+	for pattern, want := range map[string][]string{
+		`(done|no)$`: {"01:raylet.out:1:all done", "01:raylet.out:4:done"},
+		`^$`:         {"01:raylet.out:3:"},
+		`yet\s$`:     {"01:raylet.out:2:not done yet"},
+	} {
+		if got := s.search(Query{Pattern: pattern, Regexp: true}).lines; !slices.Equal(got, want) {
+			t.Errorf("%s finds %q, want %q", pattern, got, want)
+		}
+	}
+}
+
 // TestRanks: results have Ray's own logs, and of these its events, after all others; logs of which no line is reported
 // are last.
 func TestRanks(t *testing.T) {
