@@ -33,9 +33,7 @@ The exit code is 1 if a check failed.`,
 		Example: `  collector doctor --role=head --ray-cluster-name=lab --storage-backend=s3 --s3-bucket=ray-history
   kubectl exec POD -c collector -- collector doctor
   sudo sh -c 'set -a; . /etc/ray-history/collector.env; exec setpriv --reuid=ray --regid=ray --init-groups collector doctor --bundle=/tmp/doctor.tar.gz'`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().NFlag() == 0 { // in the collector's container, take the flags of the one that runs there
 				if err := cmd.Flags().Parse(doctor.Arguments("collector")); err != nil {

@@ -36,14 +36,12 @@ func envCommand() *cobra.Command {
 and every driver that runs outside its nodes, needs them. In Kubernetes "collector inject" writes them into the manifest.`,
 		Example: `  eval "$(collector env)" && ray start --head
   collector env --shell=systemd --ray-version=2.60.0 > /etc/ray.env      # for EnvironmentFile=`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			known := pflag.NewFlagSet("", pflag.ContinueOnError)
 			defaults().addFlags(known)
 			if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
-				return err
+				return settings.UsageError(err)
 			}
 			return writeEnv(cmd.OutOrStdout(), shell, port, rayVersion)
 		},
@@ -63,13 +61,15 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
 func writeEnv(w io.Writer, shell string, port int, rayVersion string) error {
 	format, ok := shells[shell]
 	if !ok {
-		return fmt.Errorf("--shell=%q: want %s", shell, human.Or(slices.Sorted(maps.Keys(shells))))
+		return settings.UsageError(fmt.Errorf("--shell=%q: want %s", shell,
+			human.Or(slices.Sorted(maps.Keys(shells)))))
 	}
 	if port < 1 || port > 65535 {
-		return fmt.Errorf("--events-port=%d: want the port that the collector listens on for events", port)
+		return settings.UsageError(fmt.Errorf("--events-port=%d: want the port that the collector listens on for events",
+			port))
 	}
 	if _, known := rayversion.Parse(rayVersion); rayVersion != "" && !known {
-		return fmt.Errorf("--ray-version=%q: want a version such as 2.60.0", rayVersion)
+		return settings.UsageError(fmt.Errorf("--ray-version=%q: want a version such as 2.60.0", rayVersion))
 	}
 	for _, v := range event.ExportVariables(event.ExportAddress(port), event.ExportTypes(rayVersion)) {
 		if _, err := fmt.Fprintf(w, format, v.Name, v.Value); err != nil {

@@ -22,7 +22,7 @@ var version = "unknown"
 func main() {
 	if err := command().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "collector:", human.PrintableLines(err.Error()))
-		os.Exit(1)
+		os.Exit(settings.ExitCode(err))
 	}
 }
 
@@ -57,9 +57,7 @@ func command() *cobra.Command {
 	env, doctor := envCommand(), doctorCommand()
 	cmd.AddCommand(inject.NewCommand(backend.Names(), checkInjected), env, doctor, backend.Help())
 	settings.Help(cmd, env, doctor)
-	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return settings.FlagError(err, cmd.Flags(), cmd.CommandPath())
-	})
+	settings.Arguments(cmd)
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector"
@@ -348,14 +349,19 @@ func TestExitOnError(t *testing.T) {
 	}
 }
 
-// TestCommandLine: what people ask at a terminal fails or succeeds at once.
+// TestCommandLine: what people ask at a terminal fails or succeeds at once. Wrong usage ends with 2, other errors with 1.
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help": "", "-h": "", "--version": "", "help": "", "inject --help": "", "--nonsense --help": "",
 		"injectt -f x": "did you mean inject?", "inject --imagee=x": "did you mean --image?",
-		"inject x.yaml":          "name the manifest with -f",
+		"inject x.yaml":          "usage: collector inject -f FILE",
 		"inject -f /nonexistent": "no such file",
 		"inject -f options.go":   "--storage-backend is not set",
+		"inject":                 "-f is not set",
+		"inject -f options.go --storage-backend=s3 --image=": "--image is empty",
+		"env --shell=csh":     "want fish, sh or systemd",
+		"env --ray-version=x": "want a version",
+		"doctor x":            "wrong number of arguments",
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(args))
@@ -363,6 +369,16 @@ func TestCommandLine(t *testing.T) {
 		err := cmd.Execute()
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("collector %s: %v, want %q", args, err, want)
+		}
+		code := settings.CodeUsage
+		switch want {
+		case "":
+			code = 0
+		case "no such file":
+			code = 1
+		}
+		if got := settings.ExitCode(err); got != code {
+			t.Errorf("collector %s ends with %d, want %d", args, got, code)
 		}
 	}
 }

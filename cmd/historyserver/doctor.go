@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -33,7 +32,7 @@ func doctorCommand(flags *pflag.FlagSet, o *serveOptions) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if cmd.Flags().NFlag() == 0 { // in the server's container, take the flags of the server that runs there
 				if err := cmd.Flags().Parse(doctor.Arguments("historyserver")); err != nil {
-					return commands.UsageError(err)
+					return settings.UsageError(err)
 				}
 			}
 			r := &doctor.Report{Program: "historyserver", Version: version}

@@ -53,7 +53,7 @@ func command() *cobra.Command {
 	serve := func(cmd *cobra.Command, _ []string) error {
 		log, err := o.complete(cmd.Flags(), os.Environ())
 		if err != nil {
-			return commands.UsageError(err)
+			return settings.UsageError(err)
 		}
 		return o.listenAndServe(cmd.Context(), log)
 	}
@@ -87,12 +87,12 @@ func command() *cobra.Command {
 	}
 	cmd.AddCommand(server...)
 	settings.Help(slices.Concat(cmd.Commands(), []*cobra.Command{cmd})...)
-	commands.Arguments(cmd)
+	settings.Arguments(cmd)
 	cmd.InitDefaultHelpCmd()
 	if help, _, err := cmd.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, args []string) error {
 			if about, _, _ := cmd.Find(args); about == cmd && len(args) > 0 {
-				return commands.UsageError(settings.UnknownCommand(cmd, args[0]))
+				return settings.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		}

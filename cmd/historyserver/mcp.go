@@ -26,11 +26,11 @@ func mcpCommand() *cobra.Command {
 	logs.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ(), command().Flags()); err != nil {
-			return commands.UsageError(err)
+			return settings.UsageError(err)
 		}
 		log, err := logs.New(cmd.ErrOrStderr())
 		if err != nil {
-			return commands.UsageError(err)
+			return settings.UsageError(err)
 		}
 		client, err := server.NewClient()
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/cgroup"
 	"github.com/rayhistory/historyserver/internal/garbage"
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -56,7 +57,7 @@ import (
 func (o *serveOptions) listenAndServe(ctx context.Context, log logrus.FieldLogger) error {
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
-		return commands.UsageError(fmt.Errorf("--listen=%q: want a free port such as :8080, or an address and port such "+
+		return settings.UsageError(fmt.Errorf("--listen=%q: want a free port such as :8080, or an address and port such "+
 			"as 127.0.0.1:8080: %w", o.listen, err))
 	}
 	defer func() { _ = listener.Close() }()
@@ -114,31 +115,31 @@ func (o *serveOptions) serve(ctx context.Context, listener net.Listener, log log
 	registry metricsRegistry) error {
 	p := &parts{log: log, registry: registry}
 	if err := o.openStore(ctx, p); err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	o.openSessions(p)
 	defer p.loader.Close()
 	defer p.cache.Close()
 	var err error
 	if p.retention, err = o.retentionPolicy(p.book); err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	live, allowed, err := o.kubernetes.open(log)
 	if err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	if listener, err = o.kubernetes.withTLS(ctx, listener, log); err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	handler, err := o.newServer(p, live, allowed)
 	if err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	sender, err := o.newSender(p.store, sessionReader{
 		sessions: p.sessions, cache: p.cache, dashboard: p.dashboard, indexes: p.indexes, log: log,
 	}, registry)
 	if err != nil {
-		return commands.UsageError(err)
+		return settings.UsageError(err)
 	}
 	p.book.Start()
 	defer p.book.Close()

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/logging"
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
@@ -38,7 +37,7 @@ func webhookCommand() *cobra.Command {
 				o.Log, err = o.log.New(os.Stderr)
 			}
 			if err != nil {
-				return commands.UsageError(err)
+				return settings.UsageError(err)
 			}
 			return admission.Run(cmd.Context(), o.Options)
 		},

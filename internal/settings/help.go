@@ -85,8 +85,8 @@ func UnknownCommand(cmd *cobra.Command, name string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
-	return fmt.Errorf("there is no command %q%s; `%s --help` lists them", name, human.Suggest(name, names),
-		cmd.CommandPath())
+	return UsageError(fmt.Errorf("there is no command %q%s; `%s --help` lists them", name, human.Suggest(name, names),
+		cmd.CommandPath()))
 }
 
 // writeUsage writes how a command is used: its examples, the commands below it and, unless these are in groups, its

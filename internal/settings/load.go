@@ -224,7 +224,7 @@ func FlagError(err error, fs *pflag.FlagSet, command string) error {
 		})
 		like = human.Suggest("--"+unknown.GetSpecifiedName(), names)
 	}
-	return fmt.Errorf("%w%s; `%s --help` lists the flags", err, like, command)
+	return UsageError(fmt.Errorf("%w%s; `%s --help` lists the flags", err, like, command))
 }
 
 // namesOf are the names of all settings of some flag sets, in the environment or in the file.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -34,7 +35,7 @@ func compareCommand(o *operator) command {
 	fs.IntVar(&c.Top, "top", compare.DefaultTop, "number of functions to show, largest differences first")
 	run := func(ctx context.Context, args []string) error {
 		if c.Top < 1 || c.Top > compare.MaxTop {
-			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.Top, compare.MaxTop))
+			return settings.UsageError(fmt.Errorf("--top=%d: want 1 to %d", c.Top, compare.MaxTop))
 		}
 		c.session = args[0]
 		if len(args) == 2 {

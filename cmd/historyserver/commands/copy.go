@@ -76,20 +76,20 @@ func (c *copyOptions) open(ctx context.Context, source backend.Config, log logru
 	root string, err error) {
 
 	if len(c.to) == 0 {
-		return nil, "", UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
+		return nil, "", settings.UsageError(errors.New("the target is missing: give it as --to local-dir=./copy or --to " +
 			"storage-backend=s3 --to s3-bucket=history"))
 	}
 	config := backend.Config{Unchecked: true}
 	fs := pflag.NewFlagSet("to", pflag.ContinueOnError)
 	config.AddFlags(fs)
 	if err := c.setTarget(fs); err != nil {
-		return nil, "", UsageError(err)
+		return nil, "", settings.UsageError(err)
 	}
 	if config.IsAt(&source) {
-		return nil, "", UsageError(errors.New("--to: the target is the source itself: name another place"))
+		return nil, "", settings.UsageError(errors.New("--to: the target is the source itself: name another place"))
 	}
 	if store, err = backend.Open(ctx, config, log); err != nil {
-		return nil, "", UsageError(fmt.Errorf("--to: %w", err))
+		return nil, "", settings.UsageError(fmt.Errorf("--to: %w", err))
 	}
 	return store, config.Root, nil
 }

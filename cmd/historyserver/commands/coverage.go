@@ -40,11 +40,11 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	o.addOutput(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
-			return UsageError(err)
+			return settings.UsageError(err)
 		}
 		for _, s := range states {
 			if !slices.Contains(coverage.States, coverage.State(s)) {
-				return UsageError(fmt.Errorf("--state=%q: want %s", s, human.Or(coverage.States)))
+				return settings.UsageError(fmt.Errorf("--state=%q: want %s", s, human.Or(coverage.States)))
 			}
 		}
 		if err := o.checkOutput(); err != nil {

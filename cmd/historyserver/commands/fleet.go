@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 )
 
@@ -45,19 +46,19 @@ func fleetCommand(o *operator) command {
 		}
 		q := fleet.Query{Filter: f, By: by, Top: rows, Now: time.Now()}
 		if by != "" && !slices.Contains(fleet.Resources, by) {
-			return UsageError(fmt.Errorf("--by=%q: want %s", by, human.Or(fleet.Resources)))
+			return settings.UsageError(fmt.Errorf("--by=%q: want %s", by, human.Or(fleet.Resources)))
 		}
 		if rows < 1 || rows > fleet.MaxTop {
-			return UsageError(fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop))
+			return settings.UsageError(fmt.Errorf("--top=%d: want 1 to %d", rows, fleet.MaxTop))
 		}
 		if wanted := table != "" || o.output == "csv"; wanted && !slices.Contains(fleet.Tables, table) {
-			return UsageError(fmt.Errorf("--table=%q: want %s", table, human.Or(fleet.Tables)))
+			return settings.UsageError(fmt.Errorf("--table=%q: want %s", table, human.Or(fleet.Tables)))
 		}
 		if table != "" && o.output != "csv" && o.output != "table" {
-			return UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
+			return settings.UsageError(fmt.Errorf("--table: --output=%s has all tables", o.output))
 		}
 		if q, err = q.WithPeriod(); err != nil {
-			return UsageError(fmt.Errorf("--%w", err)) // the error begins with the name of a parameter and flag
+			return settings.UsageError(fmt.Errorf("--%w", err)) // the error begins with the name of a parameter and flag
 		}
 		report, err := o.history.fleet(ctx, q, prices)
 		if err != nil {

@@ -55,11 +55,11 @@ func grepCommand(o *operator) command {
 	run := func(ctx context.Context, args []string) error {
 		q.Pattern = args[0]
 		if err := flags.complete(&q.Query); err != nil {
-			return UsageError(err)
+			return settings.UsageError(err)
 		}
 		err := o.grep(ctx, &q, args[1])
 		if err != nil && !errors.Is(err, ErrNoMatches) {
-			return &exitError{err, codeUsage} // as grep does: 1 says that no line matches
+			return settings.UsageError(err) // as grep does: 1 says that no line matches
 		}
 		return err
 	}

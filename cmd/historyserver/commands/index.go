@@ -88,7 +88,7 @@ func parseShard(s string) (i, n int, err error) {
 		n, err = strconv.Atoi(right)
 	}
 	if !ok || err != nil || i < 0 || i >= n {
-		return 0, 0, UsageError(fmt.Errorf("--shard=%q: want i/n with 0 ≤ i < n, such as 0/4", s))
+		return 0, 0, settings.UsageError(fmt.Errorf("--shard=%q: want i/n with 0 ≤ i < n, such as 0/4", s))
 	}
 	return i, n, nil
 }

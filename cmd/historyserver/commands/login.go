@@ -68,7 +68,7 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 			"if you agree")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
-			return UsageError(err)
+			return settings.UsageError(err)
 		}
 		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
 		if _, ok := l.terminal(); ok { // without a terminal nobody can be asked
@@ -270,7 +270,7 @@ func logoutCommand(known *pflag.FlagSet) *cobra.Command {
 	server.AddFlags(cmd.Flags(), "", "address of the history server")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
-			return UsageError(err)
+			return settings.UsageError(err)
 		}
 		base, err := server.Base()
 		if err != nil {

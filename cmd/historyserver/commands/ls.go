@@ -61,7 +61,7 @@ func listCommand(o *operator) command {
 			return err
 		}
 		if *limit < 0 {
-			return UsageError(fmt.Errorf("--limit=%d: want at least 1, or 0 for all", *limit))
+			return settings.UsageError(fmt.Errorf("--limit=%d: want at least 1, or 0 for all", *limit))
 		}
 		list := func(out io.Writer) error {
 			entries, err := o.history.sessions(ctx, args, f)
@@ -275,7 +275,7 @@ func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)
 		}
 		if err != nil {
-			return f, UsageError(err)
+			return f, settings.UsageError(err)
 		}
 		return f, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 )
 
@@ -37,11 +38,11 @@ func noteCommand(o *operator) command {
 		var err error
 		switch {
 		case pin && unpin:
-			return UsageError(errors.New("--pin and --unpin contradict each other"))
+			return settings.UsageError(errors.New("--pin and --unpin contradict each other"))
 		case edit == notes.Edit{}:
 			result, err = o.history.notes(ctx, args)
 		case len(args) == 0:
-			return UsageError(errors.New("name the session to pin or to write a note on; `historyserver ls` lists them"))
+			return settings.UsageError(errors.New("name the session to pin or to write a note on; `historyserver ls` lists them"))
 		default:
 			result, err = o.history.annotate(ctx, args, edit)
 		}

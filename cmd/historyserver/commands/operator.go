@@ -83,16 +83,16 @@ func (o *operator) complete(ofProgram *pflag.FlagSet, cmd *cobra.Command, run ru
 func (o *operator) open(cmd *cobra.Command, ofProgram *pflag.FlagSet) error {
 	mayAsk, err := o.mayAskServer(cmd.Flags())
 	if err != nil {
-		return UsageError(err)
+		return settings.UsageError(err)
 	}
 	if err := settings.Load(cmd.Flags(), os.Environ(), ofProgram, o.serverFlags); err != nil {
-		return UsageError(err)
+		return settings.UsageError(err)
 	}
 	if err := o.checkOutput(); err != nil {
 		return err
 	}
 	if o.log, err = o.logging.New(cmd.ErrOrStderr()); err != nil {
-		return UsageError(err)
+		return settings.UsageError(err)
 	}
 	o.out, o.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	o.terminal = terminalOf(o.out)
@@ -106,13 +106,13 @@ func (o *operator) open(cmd *cobra.Command, ofProgram *pflag.FlagSet) error {
 	}
 	if cmd.Annotations[writesStore] == "" {
 		if err := CheckFolder(o.storage); err != nil {
-			return UsageError(err)
+			return settings.UsageError(err)
 		}
 	}
 	o.storage.Unchecked = true // without a request of its own: the command's first one says what is wrong
 	o.history = storeHistory{o}
 	if o.store, err = backend.Open(cmd.Context(), o.storage, o.log); err != nil {
-		return UsageError(err) // Open sends no request, so the settings are wrong
+		return settings.UsageError(err) // Open sends no request, so the settings are wrong
 	}
 	return nil
 }
@@ -251,7 +251,7 @@ func removeMissing(found []catalog.Entry, others iter.Seq[catalog.Entry]) []cata
 // namedOrAll is entries for commands that require either names or --all.
 func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
 	if all == (len(names) > 0) {
-		return nil, UsageError(errors.New("name the sessions, or use --all for all of them"))
+		return nil, settings.UsageError(errors.New("name the sessions, or use --all for all of them"))
 	}
 	return o.namedSessions(ctx, names)
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -47,7 +48,7 @@ func (o *operator) addOutput(fs *pflag.FlagSet) {
 // checkOutput refuses a value of --output that the command does not have.
 func (o *operator) checkOutput() error {
 	if len(o.outputs) > 0 && !slices.Contains(o.outputs, o.output) {
-		return UsageError(fmt.Errorf("--output=%q: want %s", o.output, human.Or(o.outputs)))
+		return settings.UsageError(fmt.Errorf("--output=%q: want %s", o.output, human.Or(o.outputs)))
 	}
 	return nil
 }

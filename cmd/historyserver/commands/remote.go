@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rayhistory/historyserver/internal/jsonstream"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -105,7 +106,7 @@ func (s serverHistory) compare(ctx context.Context, c comparison) (*compare.Repo
 // fleet implements history.
 func (s serverHistory) fleet(ctx context.Context, q fleet.Query, prices string) (*fleet.Report, error) {
 	if prices != "" {
-		return nil, UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
+		return nil, settings.UsageError(errors.New("--prices: the server has its own; set its --prices, or read the store"))
 	}
 	var report fleet.Report
 	return &report, s.Data(ctx, "api/history/fleet", q.Form(), &report)

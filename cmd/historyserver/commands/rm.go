@@ -51,11 +51,11 @@ func (r *removal) byName() bool { return r.olderThan == 0 && r.rules == "" }
 func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 	switch {
 	case r.olderThan < 0:
-		return UsageError(fmt.Errorf("--older-than=%s: want at least 0", (*settings.Duration)(&r.olderThan)))
+		return settings.UsageError(fmt.Errorf("--older-than=%s: want at least 0", (*settings.Duration)(&r.olderThan)))
 	case r.olderThan > 0 && r.rules != "":
-		return UsageError(errors.New("--older-than and --rules exclude each other: use one of them"))
+		return settings.UsageError(errors.New("--older-than and --rules exclude each other: use one of them"))
 	case len(args) == 0 && r.byName():
-		return UsageError(errors.New("name the sessions to remove, or use --older-than=30d for all that ended at " +
+		return settings.UsageError(errors.New("name the sessions to remove, or use --older-than=30d for all that ended at " +
 			"least that long ago, or --rules; --dry-run shows which"))
 	}
 	entries, err := o.describedSessions(ctx, args)
@@ -105,7 +105,7 @@ func (r *removal) policy(ctx context.Context, o *operator, entries []catalog.Ent
 		return policy, nil
 	}
 	if policy.Rules, err = retention.ReadRules(r.rules); err != nil {
-		return nil, UsageError(fmt.Errorf("--rules: %w", err))
+		return nil, settings.UsageError(fmt.Errorf("--rules: %w", err))
 	}
 	now, expiring := time.Now(), []*catalog.Entry(nil)
 	for i := range entries {

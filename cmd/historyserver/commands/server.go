@@ -48,12 +48,12 @@ func ServerFlags() *pflag.FlagSet { return new(Server).flags() }
 func (s *Server) Base() (*url.URL, error) {
 	base, err := client.ParseBase(s.address)
 	if err != nil {
-		return nil, UsageError(err)
+		return nil, settings.UsageError(err)
 	}
 	return base, nil
 }
 
-var errTwoTokens = UsageError(errors.New("--token contradicts --token-file: set one of them"))
+var errTwoTokens = settings.UsageError(errors.New("--token contradicts --token-file: set one of them"))
 
 // NewClient makes a client of the server.
 func (s *Server) NewClient() (*client.Client, error) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // clusterStatus is what Ray's dashboard answers for /api/cluster_status?format=1.
@@ -30,7 +31,7 @@ func statusCommand(o *operator) command {
 		"the moment, such as 2026-11-20T23:20:00Z, or in Unix milliseconds; empty: the session's end")
 	run := func(ctx context.Context, args []string) error {
 		if _, err := param.ParseAt(at); err != nil {
-			return UsageError(fmt.Errorf("--%w", err))
+			return settings.UsageError(fmt.Errorf("--%w", err))
 		}
 		ref, text, err := o.history.status(ctx, args[0], at)
 		if err != nil {

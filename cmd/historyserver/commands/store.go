@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/rayhistory/historyserver/internal/param"
+	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -168,7 +169,7 @@ func (o storeHistory) compare(ctx context.Context, c comparison) (*compare.Repor
 func (o storeHistory) fleet(ctx context.Context, q fleet.Query, file string) (*fleet.Report, error) {
 	prices, err := fleet.ReadPrices(file)
 	if err != nil {
-		return nil, UsageError(fmt.Errorf("--prices: %w", err))
+		return nil, settings.UsageError(fmt.Errorf("--prices: %w", err))
 	}
 	l, err := o.catalog().Packed(ctx, q.Before().From, q.To)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // CheckCollector checks settings as the collector itself does: its arguments and environment. complete says that no
@@ -35,14 +37,7 @@ storage-backend: s3; those of the command line come first.`,
 		Example: `  collector inject -f raycluster.yaml --storage-backend=s3 --env S3_BUCKET=ray-history --service-account=ray | kubectl apply -f -
   kubectl get raycluster lab -o yaml | collector inject -f - --storage-backend=gcs --env GCS_BUCKET=ray-history
   collector inject -f manifests/ --diff --env-from-configmap=ray-history-storage     # with -o manifests/ instead of --diff it changes the files`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return fmt.Errorf("unexpected argument %q: name the manifest with -f", args[0])
-			}
-			return nil
-		},
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files, err := readManifests(cmd.InOrStdin(), file)
 			if err != nil {
@@ -50,17 +45,17 @@ storage-backend: s3; those of the command line come first.`,
 			}
 			if file == "-" { // settings may be in it
 				if err := setByFunction(cmd.Flags(), files[0].data); err != nil {
-					return err
+					return settings.UsageError(err)
 				}
 			}
 			if err := o.Check(); err != nil {
-				return err
+				return settings.UsageError(err)
 			}
 			if err := check(o.collectorArgs(), o.Env, o.Complete()); err != nil {
-				return fmt.Errorf("no collector could use these settings: %w", err)
+				return settings.UsageError(fmt.Errorf("no collector could use these settings: %w", err))
 			}
 			if diff && output != "-" {
-				return errors.New("--diff contradicts -o: nothing is written, only shown")
+				return settings.UsageError(errors.New("--diff contradicts -o: nothing is written, only shown"))
 			}
 			changed, err := injectAll(cmd.ErrOrStderr(), files, o)
 			switch {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
+
+	"github.com/rayhistory/historyserver/internal/settings"
 )
 
 // manifest is a file with objects.
@@ -25,7 +27,7 @@ type manifest struct {
 func readManifests(stdin io.Reader, path string) (files []manifest, err error) {
 	switch path {
 	case "":
-		return nil, errors.New("-f is not set: name a manifest or a folder, or - for standard input")
+		return nil, settings.UsageError(errors.New("-f is not set: name a manifest or a folder, or - for standard input"))
 	case "-":
 		data, err := io.ReadAll(stdin)
 		return []manifest{{path, data}}, err
