@@ -167,8 +167,7 @@ bench: ## run every benchmark once
 .PHONY: docs
 docs: ## write the tables in docs/ that come from the code
 	UPDATE_DOCS=1 $(GO) test -count=1 -run TestFidelity ./pkg/dashboard
-	$(GO) test -count=1 -run Docs ./pkg/blob/backend -update
-	UPDATE_DOCS=1 $(GO) test -count=1 -run Docs ./cmd/historyserver ./config/helm ./pkg/ray/logline
+	UPDATE_DOCS=1 $(GO) test -count=1 -p 1 -run Docs ./cmd/... ./config/helm ./pkg/blob/backend ./pkg/ray/logline ./pkg/server
 
 .PHONY: manifests
 manifests: ## write the manifests of KubeRay's guides in config/ from the samples and the chart: builds Helm on the first run

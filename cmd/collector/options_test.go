@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/flagdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
@@ -390,3 +392,13 @@ func TestCheckInjected(t *testing.T) {
 
 // TestPagesStateDefaults: where pages state the default of a flag, it is that.
 func TestPagesStateDefaults(t *testing.T) { flagdocs.Defaults(t, command().Flags(), "../..", 8) }
+
+// TestDocs: docs/dev/features.md has the names of the flags. UPDATE_DOCS=1 writes them.
+func TestDocs(t *testing.T) {
+	var help bytes.Buffer
+	cmd := command()
+	cmd.SetOut(&help)
+	cmd.SetArgs([]string{"--help"})
+	must.OK(t, cmd.Execute())
+	docblock.Keep(t, "../../docs/dev/features.md", "collector", docblock.Flags(help.String()))
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,34 +12,68 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/flagdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
+	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
 // TestDocs: docs/commands.md has a row for each command, with its usage, and the table of their flags that the code
-// gives. UPDATE_DOCS=1 writes the table.
+// gives. docs/dev/features.md has the names of what there is. UPDATE_DOCS=1 writes both.
 func TestDocs(t *testing.T) {
-	const name, begin, end = "../../docs/commands.md", "<!-- flags -->\n", "<!-- /flags -->"
-	data := must.Get(os.ReadFile(name))(t)
+	const name = "../../docs/commands.md"
+	page := string(must.Get(os.ReadFile(name))(t))
 	for _, c := range command().Commands() {
-		if c.Runnable() && c.Name() != "help" && !strings.Contains(string(data), "| `historyserver "+c.Name()) {
+		if c.Runnable() && c.Name() != "help" && !strings.Contains(page, "| `historyserver "+c.Name()) {
 			t.Errorf("%s has no row for `historyserver %s`", name, c.Name())
 		}
 	}
-	before, rest, found := strings.Cut(string(data), begin)
-	table, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table between %q and %q", name, begin, end)
+	docblock.Keep(t, name, "flags", flagsTable())
+
+	const features = "../../docs/dev/features.md"
+	help, _, err := run(t, "serve", "--help")
+	must.OK(t, err)
+	docblock.Keep(t, features, "server", docblock.Flags(help))
+	docblock.Keep(t, features, "commands", commandsList())
+	var tools strings.Builder
+	arguments := argumentsOfTools(t)
+	for _, tool := range slices.Sorted(maps.Keys(arguments)) {
+		fmt.Fprintf(&tools, "- `%s`: %s\n", tool, docblock.Names(arguments[tool]))
 	}
-	want := flagsTable()
-	switch {
-	case table == want:
-	case os.Getenv("UPDATE_DOCS") == "":
-		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./cmd/historyserver -run Docs", name)
-	default:
-		must.OK(t, os.WriteFile(name, []byte(before+begin+want+end+after), 0o644))
+	docblock.Keep(t, features, "tools", tools.String())
+	docblock.Keep(t, features, "kinds", "- kinds of findings: "+docblock.Names(findings.Kinds())+
+		"\n- outcomes: "+docblock.Names(catalog.Outcomes)+
+		"\n- events: "+docblock.Names(webhooks.EventTypes)+", as "+docblock.Names(webhooks.Formats())+"\n")
+}
+
+// commandsList has a line for each of the operators' commands, with the flags that few others have.
+func commandsList() string {
+	const many = 8
+	flags, used := flagsOfCommands(), map[string]int{}
+	for _, names := range flags {
+		for _, name := range names {
+			used[name]++
+		}
 	}
+	var b strings.Builder
+	for _, c := range commands.All(command().Flags()) {
+		own := slices.DeleteFunc(flags[c.Name()], func(name string) bool { return used[name] >= many })
+		fmt.Fprintf(&b, "- `%s`: %s", c.Name(), strings.TrimSuffix(c.Short, "."))
+		if len(own) > 0 {
+			b.WriteString(": " + docblock.Names(own))
+		}
+		b.WriteByte('\n')
+	}
+	var others []string
+	for _, c := range command().Commands() {
+		if c.Runnable() && flags[c.Name()] == nil {
+			others = append(others, c.Name())
+		}
+	}
+	return b.String() + "- others: " + docblock.Names(others) + "\n"
 }
 
 // flagsTable has a row for each flag of the operators' commands but those of the storage, which have a page of their

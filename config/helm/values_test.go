@@ -14,6 +14,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
@@ -134,13 +135,6 @@ func sameWords(a, b []string) bool {
 
 // TestDocs: docs/kubernetes/values.md has the table of the values. UPDATE_DOCS=1 writes it.
 func TestDocs(t *testing.T) {
-	const name, begin, end = "../../docs/kubernetes/values.md", "<!-- values -->\n", "<!-- /values -->"
-	data := must.Get(os.ReadFile(name))(t)
-	before, rest, found := strings.Cut(string(data), begin)
-	table, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table between %q and %q", name, begin, end)
-	}
 	var want strings.Builder
 	want.WriteString("| value | default | |\n|---|---|---|\n")
 	for _, v := range values(t) {
@@ -158,11 +152,5 @@ func TestDocs(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | `%s` | %s |\n", strings.Join(v.path[1:], "."), strings.Trim(shown, "\n"),
 			strings.ReplaceAll(v.comment, "|", `\|`))
 	}
-	switch {
-	case table == want.String():
-	case os.Getenv("UPDATE_DOCS") == "":
-		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./config/helm", name)
-	default:
-		must.OK(t, os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644))
-	}
+	docblock.Keep(t, "../../docs/kubernetes/values.md", "values", want.String())
 }

@@ -3,7 +3,6 @@ package backend
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/settings"
+	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -239,29 +239,14 @@ func TestUnreachableStoreIsAWarning(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write the table of settings to docs/backends.md")
-
-// TestDocs: the table of settings in the documentation is that of the code.
+// TestDocs: the table of settings in the documentation is that of the code. UPDATE_DOCS=1 writes it.
 func TestDocs(t *testing.T) {
-	const name, begin, end = "../../../docs/backends.md", "<!-- settings -->\n", "<!-- /settings -->"
-	data := must.Get(os.ReadFile(name))(t)
-	before, rest, found := strings.Cut(string(data), begin)
-	table, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the table between %q and %q", name, begin, end)
-	}
 	var c Config
 	fs := pflag.NewFlagSet("storage", pflag.ContinueOnError)
 	c.AddFlags(fs)
 	var want strings.Builder
 	must.OK(t, settings.WriteTable(&want, fs))
-	if table == want.String() {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not up to date: run go test ./pkg/blob/backend -run Docs -update", name)
-	}
-	must.OK(t, os.WriteFile(name, []byte(before+begin+want.String()+end+after), 0o644))
+	docblock.Keep(t, "../../../docs/backends.md", "settings", want.String())
 }
 
 // TestSchemeOfAnEndpoint: a server that does not speak TLS, at an address that does not say so.

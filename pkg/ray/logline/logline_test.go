@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf16"
 
+	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
@@ -241,7 +242,6 @@ func BenchmarkParse(b *testing.B) {
 
 // TestDocs: docs/log-forms.md has the table of the recorded forms. UPDATE_DOCS=1 writes it.
 func TestDocs(t *testing.T) {
-	const name, begin, end = "../../../docs/log-forms.md", "<!-- forms -->\n", "<!-- /forms -->"
 	times := map[string]string{
 		"full": "yes", "year": "yes; the year from the session", "clock": "time of day; the date from the session",
 		"minute": "time of day to the minute; the date from the session", "none": "none",
@@ -260,20 +260,7 @@ func TestDocs(t *testing.T) {
 	for _, row := range rows {
 		fmt.Fprintf(&table, row, strings.Join(names[row], " · "))
 	}
-	text := must.Get(os.ReadFile(name))(t)
-	before, rest, ok := strings.Cut(string(text), begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !ok || !closed {
-		t.Fatal("the table's place is missing")
-	}
-	want := before + begin + table.String() + end + after
-	switch {
-	case want == string(text):
-	case os.Getenv("UPDATE_DOCS") == "":
-		t.Errorf("%s is not up to date: run UPDATE_DOCS=1 go test ./pkg/ray/logline -run Docs", name)
-	default:
-		must.OK(t, os.WriteFile(name, []byte(want), 0o644))
-	}
+	docblock.Keep(t, "../../../docs/log-forms.md", "forms", table.String())
 }
 
 // TestExpand: a record of Ray's C++ processes, as a GCS of Ray 2.60 wrote it, is the line that it writes as text.
