@@ -9,17 +9,20 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/internal/testkit/tabledocs"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -58,6 +61,28 @@ func same(a, b map[string][]string) error {
 		}
 	}
 	return nil
+}
+
+// TestColumns: an index of this version has these columns, and docs/analysis.md has them.
+func TestColumns(t *testing.T) {
+	const version, want = 2, "session cluster namespace series name labels samples start_time end_time | " +
+		"session series time value"
+	var got []string
+	for name, row := range map[string]any{seriesTable: seriesRow{}, samplesTable: sampleRow{}} {
+		table := parquet.NewSchema(name, parquet.SchemaOf(row))
+		tabledocs.HasColumns(t, "../..", table)
+		var columns []string
+		for _, field := range table.Fields() {
+			columns = append(columns, field.Name())
+		}
+		got = append(got, strings.Join(columns, " "))
+	}
+	slices.Sort(got) // series first
+	if columns := strings.Join(got, " | "); columns != want || indexVersion != version {
+		t.Errorf("indexes of version %d have the columns\n%s, and of version %d\n%s\nRaise indexVersion in "+
+			"indextables.go, or stored indexes stay without a new column; then write both here", indexVersion, columns,
+			version, want)
+	}
 }
 
 // TestIndexAnswers: an index gives the samples that the chunks give, in any range of time: of series that come and go,
