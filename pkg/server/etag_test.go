@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"testing"
@@ -11,10 +10,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
-	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
-	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/panels"
 )
@@ -118,30 +115,19 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 	}
 }
 
-// TestPartialIsNotTagged: pages and answers of findings of which something could not be read, and panels, are asked for
-// every time.
-func TestPartialIsNotTagged(t *testing.T) {
-	for _, partial := range []bool{false, true} {
-		f := start(t, func(o *Options, store *gatedStore) {
-			whole := o.Findings
-			o.Findings = func(ctx context.Context, m *moment.Moment) (*findings.Report, error) {
-				report, err := whole(ctx, m)
-				report.Partial = partial
-				return report, err
-			}
-			o.Metrics = metrics.NewDatabases(store, root, 1<<20, o.Registerer)
-			o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(),
-				Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
-		})
-		for _, page := range []string{"/findings", "/timeline", "/overview"} {
-			got := f.ask(t, http.MethodGet, lab+name+page)
-			if tag := got.header.Get("ETag"); got.status != http.StatusOK || (tag == "") != partial {
-				t.Errorf("%s, partial %t: %d, ETag %s", page, partial, got.status, tag)
-			}
-		}
-		if got := f.ask(t, http.MethodGet, lab+name+"/grafana/d/rayDefaultDashboard"); got.status != http.StatusOK ||
-			got.header.Get("ETag") != "" {
-			t.Errorf("panels: %d %v", got.status, got.header)
+// TestPagesAreNotTagged: pages, which also show what changes after the session's end, such as notes, are asked for every
+// time.
+func TestPagesAreNotTagged(t *testing.T) {
+	f := start(t, func(o *Options, store *gatedStore) {
+		o.Metrics = metrics.NewDatabases(store, root, 1<<20, o.Registerer)
+		o.Routes = dashboard.New(dashboard.Options{Log: silent.Logger(),
+			Services: dashboard.Services{Panels: panels.New(store, root, o.Metrics)}}).Routes()
+	})
+	for _, page := range []string{"/findings", "/findings?format=markdown", "/timeline", "/overview",
+		"/grafana/d/rayDefaultDashboard"} {
+		got := f.ask(t, http.MethodGet, lab+name+page)
+		if tag := got.header.Get("ETag"); got.status != http.StatusOK || tag != "" {
+			t.Errorf("%s: %d, ETag %s", page, got.status, tag)
 		}
 	}
 }

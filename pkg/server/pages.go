@@ -28,11 +28,13 @@ func (s *Server) addPages(ws *restful.WebService) {
 }
 
 // addLoadedPage adds a page about the chosen session, whose query may have parameters of these names. The session is
-// found, loaded and limited like that of a route of the dashboard. If build returns neither a page nor an error, it has
-// written the answer itself.
+// found, loaded and limited like that of a route of the dashboard, but the page gets no ETag, because notes, prices and
+// other runs, which it also shows, are in none. If build returns neither a page nor an error, it has written the answer
+// itself.
 func (s *Server) addLoadedPage(ws *restful.WebService, path string, names []string,
 	build func(http.ResponseWriter, *dashboard.Request) (web.Page, error)) {
 	route := dashboard.Route{Path: path, Serve: func(w http.ResponseWriter, r *dashboard.Request) {
+		w.Header()["Etag"] = nil // writer.Tagged sets none over it
 		page, err := build(w, r)
 		if err != nil {
 			s.answerError(w, r.Request, err)
@@ -50,7 +52,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 	if err := checkFindingsParams(query); err != nil {
 		return nil, err
 	}
-	whole, err := s.reportOf(w, r)
+	whole, err := s.reportOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -75,8 +77,8 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 }
 
 // timelinePage shows the chosen session's tasks and actors over time.
-func (s *Server) timelinePage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
-	report, err := s.reportOf(w, r)
+func (s *Server) timelinePage(_ http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
+	report, err := s.reportOf(r)
 	if err != nil {
 		return nil, err
 	}
@@ -111,28 +113,24 @@ func checkFindingsParams(query url.Values) error {
 // FindingsOf gives the findings of the session that a request is about.
 type FindingsOf func(context.Context, *moment.Moment) (*findings.Report, error)
 
-// reportOf returns the findings for a page, which waits for them as for the session. A page of a partial report gets no
-// ETag: it may be complete at the next request.
-func (s *Server) reportOf(w http.ResponseWriter, r *dashboard.Request) (*findings.Report, error) {
+// reportOf returns the findings for a page, which waits for them as for the session.
+func (s *Server) reportOf(r *dashboard.Request) (*findings.Report, error) {
 	ctx, cancel := findings.Within(r.Context(), s.waitFor(r.Request))
 	defer cancel()
 	report, err := s.opts.Findings(ctx, &r.Moment)
 	if errors.Is(err, shared.ErrWaited) {
 		return nil, findingsProblem(r.Session.Ref, r.At, "api/history/findings")
 	}
-	if err == nil && report.Partial {
-		w.Header()["Etag"] = nil // writer.Tagged sets none over it
-	}
 	return report, err
 }
 
 // overviewPage is the page with what people want to know first of the chosen session: how it ended, its nodes, jobs,
 // logs and costs, and the runs before it.
-func (s *Server) overviewPage(w http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
+func (s *Server) overviewPage(_ http.ResponseWriter, r *dashboard.Request) (web.Page, error) {
 	var page web.Overview
 	var err error
 	ctx := r.Context()
-	if page.Report, err = s.reportOf(w, r); err != nil {
+	if page.Report, err = s.reportOf(r); err != nil {
 		return nil, err
 	}
 	if page.Build, err = r.Build(ctx); err != nil {
