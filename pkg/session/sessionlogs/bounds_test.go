@@ -5,13 +5,16 @@ import (
 	"context"
 	"io"
 	"math"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -123,18 +126,77 @@ func TestTailOfChunks(t *testing.T) {
 
 // TestLogReaderLeaves: who has left does not wait for a decoder.
 func TestLogReaderLeaves(t *testing.T) {
-	for range cap(decoders) {
-		decoders <- struct{}{}
+	for range maxDecoders {
+		_, done, err := decoders.Take(t.Context(), "others", turns.NoLimit)
+		must.OK(t, err)
+		defer done()
 	}
-	defer func() {
-		for range cap(decoders) {
-			<-decoders
-		}
-	}()
 	set, _ := logOf(t, "raylet.out", testChunk{0, strings.Repeat("x", 100), layout.Zstd})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := set.Open(ctx, logNode, "raylet.out"); err == nil {
 		t.Error("it was read")
+	}
+}
+
+// stuck is a client that takes nothing until it is let go.
+type stuck struct {
+	took  bytes.Buffer
+	waits chan struct{} // gets a token when a write waits
+	goOn  chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	select {
+	case s.waits <- struct{}{}:
+	default:
+	}
+	<-s.goOn
+	return s.took.Write(p)
+}
+
+// TestSlowClients: clients that do not take what is read for them keep nobody else from reading compressed logs, and get
+// all of it in the end.
+func TestSlowClients(t *testing.T) {
+	const text = "one\ntwo\nthree\n"
+	long := strings.Repeat(text, 20_000)
+	set, _ := logOf(t, "slow.log", testChunk{0, long, layout.Zstd})
+	other, _ := logOf(t, "other.log", testChunk{0, text, layout.Zstd})
+	goOn := make(chan struct{})
+	clients := make([]stuck, 100)
+	var reading sync.WaitGroup
+	for i := range clients {
+		clients[i] = stuck{waits: make(chan struct{}, 1), goOn: goOn}
+		f := open(t, set, "slow.log")
+		reading.Go(func() {
+			if err := f.WriteRange(t.Context(), &clients[i], 3, f.Size()-2); err != nil {
+				t.Error(err)
+			}
+		})
+		if i < maxDecoders {
+			<-clients[i].waits
+		}
+	}
+	if got := readRange(t, open(t, other, "other.log"), 0, 100); got != text {
+		t.Errorf("read %q", got)
+	}
+	close(goOn)
+	reading.Wait()
+	for i := range clients {
+		if got := clients[i].took.String(); got != long[3:len(long)-2] {
+			t.Fatalf("client %d got %d bytes, want %d", i, len(got), len(long)-5)
+		}
+	}
+}
+
+// TestManyChunksAtOnePlace: an ID of a node has very many spellings, so very many chunks may say that they begin at the
+// same byte. They are looked at once: for each other it would take hours.
+func TestManyChunksAtOnePlace(t *testing.T) {
+	set, _ := logOf(t, "a.log", testChunk{0, "one\n", layout.Zstd}, testChunk{4, "two\n", layout.Plain})
+	chunks := set.find(logNode, "a.log").chunks
+	chunks = slices.Concat(slices.Repeat(chunks[:1], 1<<20), chunks[1:])
+	f := &File{store: set.store, stream: layout.LogKey("log", logSession, logNode, "a.log")}
+	if err := f.makeSegments(t.Context(), chunks); err != nil || f.Size() != 8 || len(f.segments) != 2 {
+		t.Errorf("%d bytes in %d segments, %v", f.Size(), len(f.segments), err)
 	}
 }

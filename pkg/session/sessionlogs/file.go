@@ -3,10 +3,15 @@ package sessionlogs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sort"
+	"strings"
+	"sync"
+	"time"
 
+	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -41,15 +46,19 @@ const (
 // one is read here, because its length decides the log's size.
 func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 	var covered int64
-	for i, c := range chunks {
+	next := 0 // the first chunk behind c's offset
+	for _, c := range chunks {
+		for next < len(chunks) && chunks[next].offset <= c.offset {
+			next++
+		}
 		if c.offset > maxOffset || c.size > maxOffset {
 			continue
 		}
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
-			if next, ok := nextOffset(chunks[i+1:], c.offset); ok {
+			if next < len(chunks) { // it ends where that one begins
 				mostBytes := min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio)
-				end = min(next, c.offset+mostBytes)
+				end = min(chunks[next].offset, c.offset+mostBytes)
 			} else {
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
@@ -64,17 +73,6 @@ func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 		}
 	}
 	return nil
-}
-
-// nextOffset is the first offset in chunks past offset: a compressed chunk ends where the next one starts. ok is false
-// if no chunk is past it.
-func nextOffset(chunks []chunk, offset int64) (next int64, ok bool) {
-	for _, c := range chunks {
-		if c.offset > offset {
-			return c.offset, true
-		}
-	}
-	return 0, false
 }
 
 // uncompressedSize reads a compressed chunk to learn how many bytes it holds.
@@ -133,30 +131,77 @@ func (f *File) segmentAt(offset int64) int {
 	return sort.Search(len(f.segments), func(i int) bool { return f.segments[i].end > offset })
 }
 
-// decoders bounds how many compressed chunks are read at a time: each takes a window of up to 8 MiB.
-var decoders = make(chan struct{}, 16)
+// decoders bounds how many compressed chunks are read at a time: each takes a window of up to 8 MiB. Clusters take
+// turns, because a client may read what it is sent as slowly as it likes.
+var decoders = turns.New(maxDecoders, decoderTurn)
+
+// decoderTurn is how long a compressed chunk may be read while others wait. In its next turn it is read up to that
+// place again, which takes a tenth of a second for the largest.
+const maxDecoders, decoderTurn = 16, 2 * time.Second
 
 // copySegment copies n uncompressed bytes of a chunk to w. The first one is at offset within the chunk. A chunk that
 // ends before is no error. It waits while too many compressed chunks are read.
 func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n int64) error {
-	if c.compression != layout.Plain {
-		select {
-		case decoders <- struct{}{}:
-			defer func() { <-decoders }()
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 	object := blob.Object{Key: c.keyIn(f.stream), Size: c.size}
 	in := &chunks.Stream{Key: f.stream, Kind: layout.Log,
 		Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
-	start := c.offset + offset
-	r := chunks.NewReader(ctx, f.store, in, chunks.Options{From: start, To: start + n})
-	defer r.Close()
-	if _, err := io.Copy(w, r); err != nil {
-		return fmt.Errorf("read a log: %w", err)
+	cluster, _, _ := strings.Cut(f.stream, "/session_")
+	for start, end := c.offset+offset, c.offset+offset+n; ; {
+		turn, done, err := ctx, func() {}, error(nil)
+		if c.compression != layout.Plain {
+			if turn, done, err = decoders.Take(ctx, cluster, turns.NoLimit); err != nil {
+				return err
+			}
+		}
+		r := &turnReader{ctx: turn, chunk: chunks.NewReader(turn, f.store, in, chunks.Options{From: start, To: end})}
+		endTurn := func() {
+			r.close()
+			done()
+		}
+		stop := context.AfterFunc(turn, endTurn) // also while w does not take what was read
+		copied, err := io.Copy(w, r)
+		stop()
+		endTurn()
+		if start += copied; err == nil {
+			return nil
+		}
+		if !errors.Is(err, turns.ErrEnded) {
+			return fmt.Errorf("read a log: %w", err)
+		}
 	}
-	return nil
+}
+
+// turnReader reads a chunk in a turn. It may be closed, which frees the chunk's decoder, while its caller does
+// something else. The error is turns.ErrEnded if the turn has ended.
+type turnReader struct {
+	ctx context.Context // of the turn
+
+	mu     sync.Mutex
+	chunk  *chunks.Reader
+	closed bool
+}
+
+// Read implements io.Reader.
+func (t *turnReader) Read(p []byte) (n int, err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		n, err = t.chunk.Read(p)
+	}
+	if t.closed || err != nil && t.ctx.Err() != nil {
+		err = context.Cause(t.ctx)
+	}
+	return n, err
+}
+
+// close closes the chunk, once nobody reads it. It may be called again.
+func (t *turnReader) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.closed {
+		t.closed = true
+		_ = t.chunk.Close()
+	}
 }
 
 // ReadRange returns the bytes [start, end), cut at the log's size.
