@@ -42,6 +42,9 @@ func ChunkKey(stream string, offset int64, c Compression) string {
 	return SpelledChunkKey(stream, offset, c)
 }
 
+// OffsetPrefix is what the keys of a stream's chunks start with that have an offset.
+func OffsetPrefix(stream string) string { return stream + chunkMark }
+
 // SpelledChunkKey is ChunkKey with the offset in the key even if it is 0. The first bytes of a log that was stored as
 // an empty object while it was empty need it: the stream's own key is taken.
 func SpelledChunkKey(stream string, offset int64, c Compression) string {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -192,9 +193,20 @@ func (s *takenAway) Get(ctx context.Context, key string, offset, length int64) (
 	}{io.MultiReader(io.LimitReader(body, int64(s.half)), iotest.ErrReader(os.ErrNotExist)), body}, nil
 }
 
+// listings is a store that notes what is listed.
+type listings struct {
+	*local.Store
+	prefixes []string
+}
+
+func (l *listings) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {
+	l.prefixes = append(l.prefixes, prefix)
+	return l.Store.List(ctx, prefix, opts)
+}
+
 // TestRefresh: chunks stored after a log was opened are found, those of other logs are not.
 func TestRefresh(t *testing.T) {
-	store := must.Get(local.Open(t.TempDir()))(t)
+	store := &listings{Store: must.Get(local.Open(t.TempDir()))(t)}
 	whole := layout.LogKey(layout.DefaultRoot, logSession, logNode, "raylet.out")
 	put := func(key, text string) {
 		t.Helper()
@@ -229,6 +241,11 @@ func TestRefresh(t *testing.T) {
 		}
 		if got := read(); got != step.want {
 			t.Fatalf("%s: %q, want %q", step.name, got, step.want)
+		}
+		for _, prefix := range store.prefixes { // not of logs whose names begin with this one's
+			if prefix != whole+".@" {
+				t.Errorf("%s: listed %s", step.name, prefix)
+			}
 		}
 		if stored := f.StoredBy(math.MaxInt64); stored != f.Size() {
 			t.Errorf("%s: %d bytes of %d had been stored in the end", step.name, stored, f.Size())

@@ -2,7 +2,9 @@ package sessionlogs
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -24,19 +26,26 @@ func (f *File) Refresh(ctx context.Context) (*File, error) {
 		}
 	}
 	grown := false
-	var after blob.ListOptions
-	if f.Size() > 0 { // the first chunk of a log that was empty may have the log's own key
-		after.StartAfter = layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)
+	add := func(object blob.Object) {
+		stream, offset, compression := layout.ParseLogChunk(object.Key)
+		if stream == f.stream && !known[object.Key] && offset >= f.Size() {
+			chunks, grown = append(chunks, newChunk(f.stream, offset, compression, object)), true
+		}
 	}
-	for object, err := range f.store.List(ctx, f.stream, after) {
+	var after blob.ListOptions
+	if f.Size() > 0 {
+		after.StartAfter = layout.SpelledChunkKey(f.stream, f.Size()-1, layout.Plain)
+	} else if first, err := f.store.Stat(ctx, f.stream); err == nil { // that of a log that was empty
+		add(first)
+	} else if !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
+	}
+	// Not all keys that begin as the log's: there may be very many logs whose names begin with this one's.
+	for object, err := range f.store.List(ctx, layout.OffsetPrefix(f.stream), after) {
 		if err != nil {
 			return nil, fmt.Errorf("look for new chunks of log %q: %w", f.stream, err)
 		}
-		stream, offset, compression := layout.ParseLogChunk(object.Key)
-		if stream != f.stream || known[object.Key] || offset < f.Size() {
-			continue
-		}
-		chunks, grown = append(chunks, newChunk(f.stream, offset, compression, object)), true
+		add(object)
 	}
 	if !grown {
 		return f, nil
