@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -58,6 +59,10 @@ const (
 	waiterAnswer = 128 << 10
 )
 
+// quarters are how much of each part one caller may hold or wait for. More requests of the caller, maxWaiting/2 at
+// most, wait for its own. A caller may hold Answer and Work for as long as it reads an answer; parsing ends by itself.
+var quarters = [parts]int64{3, 3, 4, 4}
+
 // Options of a Budget.
 type Options struct {
 	// Bytes is what all answers together may take.
@@ -78,12 +83,35 @@ type Budget struct {
 
 // pool is the memory of one part.
 type pool struct {
-	bytes      int64
-	maxWaiting int64
+	queue
+	bytes     int64
+	perCaller int64 // of these, how many one may have
+	used      atomic.Int64
+	holders   atomic.Int64
+
+	mu      sync.Mutex
+	callers map[string]*share // that hold or wait for some
+}
+
+// queue is memory for which requests wait in turn.
+type queue struct {
 	free       *semaphore.Weighted
-	used       atomic.Int64
-	holders    atomic.Int64
+	maxWaiting int64
 	waiting    atomic.Int64
+}
+
+// share is what one caller may have of a part.
+type share struct {
+	queue
+	requests int // that hold or wait for some
+}
+
+type callerKey struct{}
+
+// WithCaller returns a context for requests of a caller, whom key names. What has none, such as work in the background,
+// may have all of a part.
+func WithCaller(ctx context.Context, key string) context.Context {
+	return context.WithValue(ctx, callerKey{}, key)
 }
 
 // New makes a budget of which nothing is reserved.
@@ -102,7 +130,8 @@ func New(opts Options) *Budget {
 	}, []string{"part", "reason"})
 	for p := range b.pools {
 		part := &b.pools[p]
-		part.bytes = max(1, opts.Bytes*eighths[p]/8)
+		part.bytes, part.callers = max(1, opts.Bytes*eighths[p]/8), map[string]*share{}
+		part.perCaller = max(1, part.bytes*quarters[p]/4)
 		part.free, part.maxWaiting = semaphore.NewWeighted(part.bytes), maxWaiting
 		if Part(p) != Answer { // see maxWaiting
 			part.maxWaiting = max(1, min(maxWaiting/8, b.pools[Answer].bytes/4/waiterAnswer))
@@ -146,8 +175,8 @@ func (b *Budget) Size(p Part) int64 {
 
 // Reserve reserves bytes of a part until release is called; further calls of release do nothing. It waits for the bytes
 // if others hold too much. A request for more than the part, but not more than the whole budget, gets all of the part,
-// so there is one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's cause. Without a budget (nil)
-// nothing is limited.
+// or all that its caller may have, so there is one such request at a time. Errors are ErrBusy, ErrTooLarge or ctx's
+// cause. Without a budget (nil) nothing is limited.
 func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func(), err error) {
 	if b == nil {
 		return func() {}, nil
@@ -157,37 +186,71 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 		b.refused.WithLabelValues(names[p], "too_large").Inc()
 		return nil, fmt.Errorf("%w: about %d bytes, of %d", ErrTooLarge, bytes, b.bytes)
 	}
-	bytes = min(bytes, part.bytes)
-	if !part.free.TryAcquire(bytes) {
-		if err := b.awaitBytes(ctx, p, bytes); err != nil {
+	leave := func() {}
+	if key, ok := ctx.Value(callerKey{}).(string); ok {
+		bytes = min(bytes, part.perCaller)
+		if leave, err = b.reserveOwn(ctx, p, key, bytes); err != nil {
 			return nil, err
 		}
 	}
+	bytes = min(bytes, part.bytes)
+	if err := b.acquire(ctx, p, &part.queue, bytes); err != nil {
+		leave()
+		return nil, err
+	}
 	part.used.Add(bytes)
 	part.holders.Add(1)
-	var once atomic.Bool
-	return func() {
-		if once.CompareAndSwap(false, true) {
-			part.holders.Add(-1)
-			part.used.Add(-bytes)
-			part.free.Release(bytes)
+	return sync.OnceFunc(func() {
+		part.holders.Add(-1)
+		part.used.Add(-bytes)
+		part.free.Release(bytes)
+		leave()
+	}), nil
+}
+
+// reserveOwn reserves bytes of what a caller may have of a part.
+func (b *Budget) reserveOwn(ctx context.Context, p Part, key string, bytes int64) (leave func(), err error) {
+	part := &b.pools[p]
+	part.mu.Lock()
+	own := part.callers[key]
+	if own == nil {
+		own = &share{queue: queue{free: semaphore.NewWeighted(part.perCaller), maxWaiting: max(1, part.maxWaiting/2)}}
+		part.callers[key] = own
+	}
+	own.requests++
+	part.mu.Unlock()
+	forget := func() {
+		part.mu.Lock()
+		defer part.mu.Unlock()
+		if own.requests--; own.requests == 0 {
+			delete(part.callers, key)
 		}
+	}
+	if err := b.acquire(ctx, p, &own.queue, bytes); err != nil {
+		forget()
+		return nil, err
+	}
+	return func() {
+		own.free.Release(bytes)
+		forget()
 	}, nil
 }
 
-// awaitBytes waits for bytes of a part, at most for the budget's time to wait. Requests are served in their order. The
-// error is ErrBusy also if too many wait already.
-func (b *Budget) awaitBytes(ctx context.Context, p Part, bytes int64) error {
-	part := &b.pools[p]
-	defer part.waiting.Add(-1)
-	if part.waiting.Add(1) > part.maxWaiting {
+// acquire takes bytes of a part. It waits for them at most for the budget's time to wait. Requests are served in their
+// order. The error is ErrBusy also if too many wait already.
+func (b *Budget) acquire(ctx context.Context, p Part, from *queue, bytes int64) error {
+	if from.free.TryAcquire(bytes) {
+		return nil
+	}
+	defer from.waiting.Add(-1)
+	if from.waiting.Add(1) > from.maxWaiting {
 		b.refused.WithLabelValues(names[p], "busy").Inc()
 		return ErrBusy
 	}
 	began := time.Now()
 	waiting, cancel := context.WithTimeoutCause(ctx, b.wait, ErrBusy)
 	defer cancel()
-	err := part.free.Acquire(waiting, bytes)
+	err := from.free.Acquire(waiting, bytes)
 	b.waited.WithLabelValues(names[p]).Observe(time.Since(began).Seconds())
 	if err == nil {
 		return nil

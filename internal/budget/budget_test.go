@@ -124,6 +124,45 @@ func TestQueue(t *testing.T) {
 	})
 }
 
+// TestOneCaller: a caller who asks for very much leaves others some, whether they have to wait for it or not.
+func TestOneCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Options{Bytes: 800 << 20})
+		greedy, other := WithCaller(t.Context(), "greedy"), WithCaller(t.Context(), "other")
+		for _, p := range []Part{Answer, Work, Parse, LargeParse} {
+			eighth := b.Size(p) / 8
+			var held []func()
+			for range 1000 {
+				go func() {
+					if release, err := b.Reserve(greedy, p, eighth); err == nil {
+						held = append(held, release)
+					}
+				}()
+			}
+			synctest.Wait()
+			if want := int(2 * quarters[p]); len(held) != want {
+				t.Errorf("%s: the greedy one holds %d eighths, want %d", names[p], len(held), want)
+			}
+			began := time.Now()
+			if p == Answer || p == Work {
+				defer must.Get(b.Reserve(other, p, 2*eighth))(t)()
+			}
+			time.AfterFunc(time.Second, held[0])
+			defer must.Get(b.Reserve(other, p, eighth))(t)()
+			if waited := time.Since(began); waited != time.Second {
+				t.Errorf("%s: the other one waited %v", names[p], waited)
+			}
+			time.Sleep(time.Minute)
+			for _, release := range held {
+				release()
+			}
+			if n := len(b.pools[p].callers); n != 1 {
+				t.Errorf("%s: %d callers are known, want the one that holds some", names[p], n)
+			}
+		}
+	})
+}
+
 func TestNoBudget(t *testing.T) {
 	var b *Budget
 	reserve(t, b, Work, 1<<50)()

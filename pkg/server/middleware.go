@@ -11,6 +11,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/sirupsen/logrus"
 
+	"github.com/rayhistory/historyserver/internal/budget"
+	"github.com/rayhistory/historyserver/pkg/server/access"
 	"github.com/rayhistory/historyserver/pkg/server/problem"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web/writer"
@@ -22,7 +24,10 @@ const maxBody = 1 << 20
 // middleware wraps the router with the layers that every request needs. Compression is outermost, so that its buffer
 // does not begin an answer when a handler panics.
 func (s *Server) middleware(router http.Handler) (http.Handler, error) {
-	authenticated := s.opts.Access.Handler(router, s.public...)
+	named := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		router.ServeHTTP(w, r.WithContext(budget.WithCaller(r.Context(), access.CallerOf(r))))
+	})
+	authenticated := s.opts.Access.Handler(named, s.public...)
 	checked := s.checkBrowser(authenticated)
 	prepared := s.prepare(checked)
 	recovered := s.recoverPanics(prepared)
