@@ -20,7 +20,8 @@ const maxReads = 8
 // however many there are.
 const maxEndedReads = 2
 
-// maxPlanned is how many sessions of each kind are planned at a time.
+// maxPlanned is how many sessions of each kind are planned at a time; of those that were never read, half may be of one
+// namespace.
 const maxPlanned = 10_000
 
 // maxRequested is the maximum number of requested sessions that are described before the others.
@@ -29,7 +30,7 @@ const maxRequested = 64
 // schedule decides which sessions' details are read next. The catalog's mutex guards all fields except the channel.
 type schedule struct {
 	requested   []layout.Session        // to be read before all others
-	undescribed []layout.Session        // their details were never read; the newest first
+	undescribed []layout.Session        // their details were never read; namespaces in turns, of each the newest first
 	rereads     []layout.Session        // to be read again; the one that was read longest ago first
 	endedBudget int                     // how many ended sessions may still be read again until the next reset
 	rereadNext  bool                    // the next session comes from rereads, if there is any
@@ -97,10 +98,10 @@ func (c *Catalog) nextDue() (layout.Session, bool) {
 	}
 }
 
-// plan refills the schedule with sessions that were never read, running ones whose interval is over, and up to
-// endedBudget ended ones. Of these, at most half are those that ended last (another head may continue them); then come
-// those that were not read for a day (compaction may have changed their sizes), and those in c.changed. nextDue skips
-// those that are not due or are being read. c.mu must be held.
+// plan refills the schedule with sessions that were never read, for which namespaces take turns, running ones whose
+// interval is over, and up to endedBudget ended ones. Of these, at most half are those that ended last (another head
+// may continue them); then come those that were not read for a day (compaction may have changed their sizes), and those
+// in c.changed. nextDue skips those that are not due or are being read. c.mu must be held.
 func (c *Catalog) plan() {
 	s := &c.schedule
 	l := c.table.list(c.opts.Quiet)
@@ -111,12 +112,19 @@ func (c *Catalog) plan() {
 	running := top[place]{limit: maxPlanned, compare: byRead}
 	lastEnded := top[place]{limit: (s.endedBudget + 1) / 2, compare: byIdle}
 	longUnread := top[place]{limit: s.endedBudget, compare: byRead}
+	turn := map[layout.Session]int{} // of those never read
+	ofNamespace := map[string]int{}  // how many
 	for p := range l.all() {
 		r := l.row(p)
 		age := now.Sub(timeOfMicros(r.readAt)) // negative if the clock was set back
 		switch {
 		case !r.described:
-			if ref := l.ref(p); len(s.undescribed) < maxPlanned && !s.reading[ref] && c.isDue(ref, session{}) {
+			if len(turn) == maxPlanned {
+				break
+			}
+			ref := l.ref(p)
+			if n := ofNamespace[ref.Namespace]; n < maxPlanned/2 && !s.reading[ref] && c.isDue(ref, session{}) {
+				turn[ref], ofNamespace[ref.Namespace] = n, n+1
 				s.undescribed = append(s.undescribed, ref)
 			}
 		case age < 0 || idle(r) <= c.opts.Quiet: // it was running when its details were read
@@ -130,6 +138,7 @@ func (c *Catalog) plan() {
 			lastEnded.add(p)
 		}
 	}
+	slices.SortStableFunc(s.undescribed, func(a, b layout.Session) int { return cmp.Compare(turn[a], turn[b]) })
 	ended := slices.Concat(lastEnded.sortAndCut(), longUnread.sortAndCut())
 	ended = ended[:min(s.endedBudget, len(ended))]
 	s.endedBudget -= len(ended)

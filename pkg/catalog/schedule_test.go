@@ -201,3 +201,29 @@ func TestLongestUnreadFirst(t *testing.T) {
 		t.Errorf("%s is read next, want %s", next, oldest)
 	}
 }
+
+// TestNamespacesInTurns: however many new sessions one namespace has, those of others are read soon.
+func TestNamespacesInTurns(t *testing.T) {
+	c := open(&slowStore{})
+	now := time.Now()
+	put := func(namespace string, age time.Duration) layout.Session {
+		ref := layout.Session{Namespace: namespace, Cluster: "lab",
+			Name: "session_" + now.Add(-age).Format("2006-01-02_15-04-05") + "_000000_1"}
+		c.table.put(ref, session{marked: now})
+		return ref
+	}
+	var want []layout.Session
+	for n := range maxPlanned + 1 {
+		if ref := put("flood", time.Duration(n)*time.Second); n < 2 {
+			want = append(want, ref)
+		}
+	}
+	newer, older := put("team", 24*time.Hour), put("team", 48*time.Hour)
+	want = []layout.Session{want[0], newer, want[1], older}
+	c.schedule.reset()
+	for i, ref := range want {
+		if next, ok := c.nextDue(); !ok || next != ref {
+			t.Errorf("%s is read as number %d, want %s", next, i, ref)
+		}
+	}
+}
