@@ -126,18 +126,16 @@ func (j *shownJob) row() *pyjson.Object {
 func answerJobs(w http.ResponseWriter, r *Request) error {
 	id := r.PathValue("job_or_submission_id")
 	rows, err := readJobs(r, id)
-	if err == nil {
-		rows, err = redactRows(r, nameLogNodes(r, rows))
-	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
+	}
+	switch rows = nameLogNodes(r, rows); {
 	case id == "":
-		return writeJSON(w, http.StatusOK, rows)
+		return writeMasked(w, r, rows)
 	case len(rows) == 0:
 		return writeText(w, http.StatusNotFound, "Job "+id+" does not exist")
 	}
-	return writeJSON(w, http.StatusOK, rows[0])
+	return writeMasked(w, r, rows[0])
 }
 
 // nameLogNodes replaces, for browsers, the rows of submissions that never had a driver by rows that name, as the

@@ -33,14 +33,7 @@ func serveApplications(w http.ResponseWriter, r *Request) error {
 	if source != "" {
 		details = deployedBy(details, source)
 	}
-	redact, err := mustRedact(r)
-	if err != nil {
-		return err
-	}
-	if redact {
-		return writeJSON(w, http.StatusOK, redactDeep(details))
-	}
-	return writeJSON(w, http.StatusOK, details)
+	return writeMasked(w, r, details)
 }
 
 // deployedBy returns Serve's details with only the applications of one source, imperative or declarative.
@@ -67,18 +60,19 @@ func (d *Dashboard) datasets(w http.ResponseWriter, r *Request) error {
 	if saved == nil {
 		saved = pyjson.Obj("datasets", []any{})
 	}
+	var answer any = saved
 	if d.opts.Findings.Metrics != nil {
 		figures, err := d.queryFigures(r, emptyColumns(saved))
 		switch {
 		case r.Context().Err() != nil: // the client went away
 			return err
 		case err == nil:
-			saved = withFigures(saved, figures)
+			answer = withFigures(saved, figures)
 		default:
 			r.Log.WithError(err).Warn("columns of datasets that come from metrics stay empty")
 		}
 	}
-	return writeJSON(w, http.StatusOK, saved)
+	return writeJSON(w, http.StatusOK, answer)
 }
 
 const (
@@ -163,22 +157,47 @@ func (d *Dashboard) queryFigures(r *Request, columns map[string]bool) (map[datas
 	return found, nil
 }
 
-// withFigures returns a copy of a saved answer in which the figures found replace those that are there.
-func withFigures(saved *pyjson.Object, found map[datasetFigure]string) *pyjson.Object {
-	unchanged := func(key string, _ any) (name string, replaced any, replace bool) { return key, nil, false }
-	filled := pyjson.Rewrite(saved, unchanged).(*pyjson.Object) // a deep copy
-	for key, row := range datasetRows(filled) {
-		for column, v := range row.All() {
-			figures, _ := v.(*pyjson.Object)
-			for name := range figures.All() {
-				key.column, key.name = column, name
-				if value, has := found[key]; has {
-					figures.Set(name, value)
-				}
-			}
+// withFigures is a saved answer as it is written with the figures found in place of those that are there.
+func withFigures(saved *pyjson.Object, found map[datasetFigure]string) streamed {
+	row := func(key datasetFigure, v any, inner func(key datasetFigure, column string, v any) any) any {
+		o, ok := v.(*pyjson.Object)
+		if !ok {
+			return v
 		}
+		return changed(o, func(column string, v any) any {
+			figures, ok := v.(*pyjson.Object)
+			if !ok {
+				return inner(key, column, v)
+			}
+			return changed(figures, func(name string, v any) any {
+				if value, has := found[datasetFigure{key.dataset, key.operator, column, name}]; has {
+					return value
+				}
+				return v
+			})
+		})
 	}
-	return filled
+	asIs := func(_ datasetFigure, _ string, v any) any { return v }
+	operators := func(key datasetFigure, column string, v any) any {
+		list, ok := v.([]any)
+		if column != "operators" || !ok {
+			return v
+		}
+		return changedList(list, func(v any) any {
+			o, _ := v.(*pyjson.Object)
+			return row(datasetFigure{dataset: key.dataset, operator: o.String("operator")}, v, asIs)
+		})
+	}
+	return changed(saved, func(name string, v any) any {
+		list, ok := v.([]any)
+		if name != "datasets" || !ok {
+			return v
+		}
+		return changedList(list, func(v any) any {
+			o, _ := v.(*pyjson.Object)
+			return row(datasetFigure{dataset: o.String("dataset")}, v, operators)
+		})
+	})
 }
 
 // trainRuns makes the handler of /api/train/v2/runs or /api/train/v2/runs/v1: runs of Train's second or first

@@ -210,6 +210,7 @@ func (s *stream) object(members iter.Seq2[string, any]) {
 		}
 	}
 	s.buf = append(s.buf, '}')
+	s.flushFull() // also of objects that have nothing in them
 }
 
 // list writes a list of n elements, each by write, until the client goes.
@@ -224,6 +225,27 @@ func (s *stream) list(n int, write func(i int)) {
 		}
 	}
 	s.buf = append(s.buf, ']')
+}
+
+// changed is an object as it is written with what change makes of its members: a copy of a large one would take as much
+// memory again, for each request.
+func changed(o *pyjson.Object, change func(name string, value any) any) streamed {
+	return func(s *stream) {
+		s.object(func(yield func(string, any) bool) {
+			for name, value := range o.All() {
+				if !yield(name, change(name, value)) {
+					return
+				}
+			}
+		})
+	}
+}
+
+// changedList is a list as it is written with what change makes of its elements.
+func changedList[T any](list []T, change func(element T) any) streamed {
+	return func(s *stream) {
+		s.list(len(list), func(i int) { s.value(change(list[i])) })
+	}
 }
 
 // finite writes JSON for browsers, which do not know the NaN, Infinity and -Infinity that Python writes: they get null

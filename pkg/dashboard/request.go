@@ -213,33 +213,46 @@ func hidesSecrets(ctx context.Context, m *moment.Moment) (bool, error) {
 	return enabled || !known, nil
 }
 
-// redactRows returns copies of rows in which secrets are masked, if the client is not to see them.
-func redactRows(r *Request, rows []*pyjson.Object) ([]*pyjson.Object, error) {
+// writeMasked sends a value, without secrets if the client is not to see them.
+func writeMasked(w http.ResponseWriter, r *Request, value any) error {
 	redact, err := mustRedact(r)
-	if err != nil || !redact {
-		return rows, err
+	if err != nil {
+		return err
 	}
-	redacted := make([]*pyjson.Object, len(rows))
-	for i, row := range rows {
-		redacted[i] = redactDeep(row)
+	if redact {
+		value = masked(value)
 	}
-	return redacted, nil
+	return writeJSON(w, http.StatusOK, value)
 }
 
-// redactDeep returns a copy of an object in which the secrets of all runtime environments are masked, wherever they
-// are.
-func redactDeep(o *pyjson.Object) *pyjson.Object {
-	return pyjson.Rewrite(o, func(key string, value any) (name string, replaced any, replace bool) {
-		switch v := value.(type) {
-		case string:
-			if key == "serialized_runtime_env" && v != "" {
-				return key, redactSerialized(v), true
-			}
-		case *pyjson.Object:
-			return key, redactRuntimeEnv(v), key == "runtime_env" || key == "serialized_runtime_env"
+// masked is a value as it is written with the secrets of all runtime environments masked, wherever they are.
+func masked(value any) any {
+	switch v := value.(type) {
+	case *pyjson.Object:
+		if v != nil {
+			return changed(v, maskedMember)
 		}
-		return key, nil, false
-	}).(*pyjson.Object)
+	case []any:
+		return changedList(v, masked)
+	case []*pyjson.Object:
+		return changedList(v, func(o *pyjson.Object) any { return masked(o) })
+	}
+	return value
+}
+
+// maskedMember is what masked makes of a member of an object.
+func maskedMember(name string, value any) any {
+	switch v := value.(type) {
+	case string:
+		if name == "serialized_runtime_env" && v != "" {
+			return redactSerialized(v)
+		}
+	case *pyjson.Object:
+		if name == "runtime_env" || name == "serialized_runtime_env" {
+			return redactRuntimeEnv(v)
+		}
+	}
+	return masked(value)
 }
 
 // redactRuntimeEnv returns a runtime environment with the values of its environment variables masked. Their names stay,

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -18,9 +19,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // TestFromBrowser: it is the headers that a browser sends, not what they say.
@@ -44,8 +48,32 @@ func TestRedact(t *testing.T) {
 		`{"apps": [{"runtime_env": {"env_vars": {"A": "s"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "s"}}}}}]}`))
 	must.OK(t, err)
 	const want = `{"apps": [{"runtime_env": {"env_vars": {"A": "<redacted>"}}, "n": 1, "x": {"ray_actor_options": {"runtime_env": {"env_vars": {"B": "<redacted>"}}}}}]}`
-	says.Equal(t, string(pyjson.Append(nil, redactDeep(v.(*pyjson.Object)))), want)
+	w := httptest.NewRecorder()
+	must.OK(t, writeJSON(w, http.StatusOK, masked(v)))
+	says.Equal(t, w.Body.String(), want)
 }
+
+// TestChangedAnswersAreNotCopied: a saved answer may take much more memory than its text, and many may ask for it at
+// once. It is changed while it is written.
+func TestChangedAnswersAreNotCopied(t *testing.T) {
+	text := `{"datasets": [` + strings.Repeat(`{"operators": [{}], "x": {}},`, 100_000) + `{}]}`
+	v := must.Get(pyjson.ParseObject([]byte(text)))(t)
+	for name, answer := range map[string]func() any{
+		"masked": func() any { return masked(v) },
+		"filled": func() any { return withFigures(v, map[datasetFigure]string{{column: "x", name: "max"}: "1"}) },
+	} {
+		if used := storetest.Allocated(func() { _ = writeJSON(gone{}, http.StatusOK, answer()) }); used > 8<<20 {
+			t.Errorf("%s: %d bytes were allocated before the first were sent", name, used)
+		}
+	}
+}
+
+// gone is a client that went away.
+type gone struct{}
+
+func (gone) Header() http.Header         { return http.Header{} }
+func (gone) Write(p []byte) (int, error) { return 0, io.ErrClosedPipe }
+func (gone) WriteHeader(int)             {}
 
 // with asks with a header and gives the answer's body.
 func (a *asker) with(header, value, url string) string {
@@ -213,5 +241,32 @@ func BenchmarkFinite(b *testing.B) {
 	for b.Loop() {
 		w.Body.Reset()
 		_, _ = f.Write(part)
+	}
+}
+
+// TestMemoryOfParsedTexts: memory is reserved for what JSON in events takes when it is parsed, not for its text.
+func TestMemoryOfParsedTexts(t *testing.T) {
+	keys := &strings.Builder{}
+	for i := range 10_000 {
+		fmt.Fprintf(keys, `"%d":0,`, i)
+	}
+	for _, text := range []string{
+		`{"a":[` + strings.Repeat("{},", 10_000) + "{}]}", `{"a":[` + strings.Repeat("0,", 10_000) + "0]}",
+		"{" + keys.String() + `"x":{}}`, `{"a":` + strings.Repeat("[", 400) + strings.Repeat("]", 400) + "}",
+		`{"a":"` + strings.Repeat("x", 10_000) + `"}`,
+	} {
+		_, bytes, err := pyjson.ParseWithin([]byte(text), 1<<40)
+		must.OK(t, err)
+		s := &session.Session{Set: entities.Set{
+			Jobs:        []entities.Job{{RuntimeEnv: text}},
+			Submissions: []entities.Submission{{RuntimeEnv: text}},
+			Actors:      []entities.Actor{{Transitions: []entities.ActorTransition{{DeathCause: []byte(text)}}}},
+		}}
+		if jobs := int64(jobCount(s)) * rowBytes; jobs < 2*bytes {
+			t.Errorf("%.20s: %d bytes are reserved for jobs, parsed it takes %d", text, jobs, 2*bytes)
+		}
+		if actors := int64(actorCount(s)) * rowBytes; actors < bytes {
+			t.Errorf("%.20s: %d bytes are reserved for actors, parsed it takes %d", text, actors, bytes)
+		}
 	}
 }

@@ -179,10 +179,44 @@ func withEventMemory(h handler, saved ...string) handler {
 }
 
 func noRows(*session.Session) int            { return 0 }
-func actorCount(s *session.Session) int      { return len(s.Actors) }
 func nodeCount(s *session.Session) int       { return len(s.Nodes) }
-func jobCount(s *session.Session) int        { return len(s.Jobs) + len(s.Submissions) }
 func nodesAndWorkers(s *session.Session) int { return len(s.Nodes) + len(s.Workers) }
+
+// actorCount returns as how many rows the actors count: rows have the causes of their deaths, which are JSON.
+func actorCount(s *session.Session) int {
+	bytes := 0
+	for i := range s.Actors {
+		for _, t := range s.Actors[i].Transitions {
+			bytes += parsedBytes(t.DeathCause)
+		}
+	}
+	return len(s.Actors) + bytes/rowBytes
+}
+
+// jobCount returns as how many rows the jobs count: rows have their runtime environments, which are JSON.
+func jobCount(s *session.Session) int {
+	bytes := 0
+	for i := range s.Jobs {
+		bytes += parsedBytes(s.Jobs[i].RuntimeEnv)
+	}
+	for i := range s.Submissions {
+		bytes += parsedBytes(s.Submissions[i].RuntimeEnv)
+	}
+	return len(s.Jobs) + len(s.Submissions) + bytes/rowBytes
+}
+
+// parsedBytes estimates the memory that a JSON text takes at most when it is parsed: for [{},{},… that is some thirty
+// times as much as the text.
+func parsedBytes[T string | []byte](text T) int {
+	const member = 160
+	parts := 0
+	for i := range len(text) {
+		if c := text[i]; c == '{' || c == '[' || c == ',' {
+			parts++
+		}
+	}
+	return 2*len(text) + member*parts
+}
 
 // platformRowCount returns as how many rows the events of the platform count: the answer has each message twice, and a
 // message may be much longer than a row.

@@ -205,7 +205,7 @@ func (read rowsOf) listHandler(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	if picked.rows, err = redactRows(r, picked.rows); err != nil {
+	if picked.redact, err = mustRedact(r); err != nil {
 		return err
 	}
 	return writeState(w, r, picked.reply())
@@ -231,6 +231,7 @@ type selection struct {
 	listed   int              // how many rows Ray's own store would have listed, see rowSet.drops
 	matching int              // how many of these pass all filters
 	rows     []*pyjson.Object // the first of these, at most the query's limit
+	redact   bool             // secrets are masked when they are written
 }
 
 // filterSortCut filters, sorts and cuts the rows as Ray does (do_filter in ray/dashboard/state_api_utils.py, and its
@@ -261,8 +262,8 @@ func (set rowSet) filterSortCut(q tasktable.Query) (selection, error) {
 		compare = func(a, b *pyjson.Object) int { return strings.Compare(a.String(first), b.String(first)) }
 	}
 	slices.SortStableFunc(matching, compare)
-	return selection{set, set.shownColumns(q.Detail), listed, len(matching),
-		matching[:min(len(matching), q.Limit)]}, nil
+	return selection{set: set, columns: set.shownColumns(q.Detail), listed: listed, matching: len(matching),
+		rows: matching[:min(len(matching), q.Limit)]}, nil
 }
 
 // shownColumns returns the columns that an answer shows, with detail=1 or without.
@@ -291,7 +292,11 @@ func (s selection) write(out *stream) {
 	out.list(len(s.rows), func(i int) {
 		out.object(func(yield func(string, any) bool) {
 			for _, c := range s.columns {
-				if !yield(c.name, s.rows[i].Get(c.name)) {
+				value := s.rows[i].Get(c.name)
+				if s.redact {
+					value = maskedMember(c.name, value)
+				}
+				if !yield(c.name, value) {
 					return
 				}
 			}

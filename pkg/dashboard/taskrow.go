@@ -82,8 +82,9 @@ type taskEncoder struct {
 	states                  []tasktable.StateTime
 	created, started, ended *int64
 
-	profile tasktable.Profile
-	envs    map[string][]byte // runtime_env_info, by the environment as Ray serialized it
+	profile  tasktable.Profile
+	envs     map[string][]byte // runtime_env_info, by the environment as Ray serialized it
+	envBytes int               // of these
 }
 
 // append appends a task attempt as a JSON object with the columns of its list, spaced as Python does it.
@@ -293,17 +294,22 @@ func (e *taskEncoder) appendRuntimeEnv(b, serialized []byte) []byte {
 	info, known := e.envs[string(serialized)]
 	if !known {
 		env := runtimeEnvInfo(string(serialized))
-		if e.redact {
-			env = redactDeep(env)
+		if e.redact && len(serialized) > 0 {
+			env.Set("serialized_runtime_env", redactSerialized(string(serialized)))
 		}
 		info = pyjson.Append(nil, env)
 		if e.envs == nil {
 			e.envs = make(map[string][]byte)
 		}
-		e.envs[string(serialized)] = info
+		if e.envBytes += len(serialized) + len(info); e.envBytes < maxEnvsKept {
+			e.envs[string(serialized)] = info
+		}
 	}
 	return append(b, info...)
 }
+
+// maxEnvsKept bounds the bytes of what is kept of environments.
+const maxEnvsKept = 4 << 20
 
 // Defaults of RuntimeEnvConfig in ray/runtime_env/runtime_env.py.
 const setupTimeoutSeconds = 600

@@ -107,11 +107,15 @@ func (t *trace) add(event *pyjson.Object) {
 	t.buf = pyjson.Append(t.buf, event)
 }
 
+// maxProcess is more than the ID and the address of a process have, in bytes: all of them are held.
+const maxProcess = 256
+
 // addTask adds the profile events of an attempt to the trace: its node is a process, its worker or driver a thread,
 // which are numbered when they are met first.
 func (t *trace) addTask(r tasktable.Row) {
 	p := &t.profile
-	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" {
+	if !r.Profile(p) || len(p.Events) == 0 || string(p.Kind) != "worker" && string(p.Kind) != "driver" ||
+		len(p.ID)+len(p.IP) > maxProcess {
 		return
 	}
 	process, ok := t.processes[string(p.IP)]
