@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 )
@@ -27,6 +28,10 @@ type ProfileEvent struct {
 	Extra []byte
 }
 
+// maxExtraBytes is how much extra data is shown of an attempt, in bytes. Of more, that of the last events is; the
+// others are left out.
+const maxExtraBytes = 4 << 20
+
 // Profile reads the attempt's profile events that had ended by the row's moment into out, whose slice it reuses, in the
 // order in which they ended. ok is false if no event tells of the process, or if the row's moment is before the
 // session's end and none had ended by then.
@@ -39,7 +44,16 @@ func (r Row) Profile(out *Profile) (ok bool) {
 	from := r.t.profilers.At(int(by))
 	out.Kind, out.ID, out.IP = v.Get(from.Kind), v.Get(from.ID), v.Get(from.IP)
 	out.Events = out.Events[:0]
-	for _, e := range r.arenas().profileEvents(nil, v, r.p.profile[r.i], r.at) {
+	all := r.arenas().profileEvents(nil, v, r.p.profile[r.i], r.at)
+	shown := len(all)
+	for left := maxExtraBytes; shown > 0; shown-- {
+		extra := v.Get(all[shown-1].Extra)
+		left -= len(extra) + bytes.Count(extra, []byte{eventjson.OwnIDMark})*2*rayid.TaskSize
+		if left < 0 {
+			break
+		}
+	}
+	for _, e := range all[shown:] {
 		out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
 			Extra: r.extraWithOwnID(e.Extra)})
 	}

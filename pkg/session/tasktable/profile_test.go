@@ -3,6 +3,7 @@ package tasktable
 import (
 	"encoding/binary"
 	"math"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -173,5 +174,30 @@ func TestSearchIsBounded(t *testing.T) {
 	var profile Profile
 	if row.Profile(&profile); len(profile.Events) != maxProfileEvents || profile.Events[0].Start != n-maxProfileEvents {
 		t.Errorf("%d profile events, want the last %d, each once", len(profile.Events), maxProfileEvents)
+	}
+}
+
+// TestExtraDataIsBounded: of an attempt with very much extra data, that of the last events is shown. Events may share
+// one text, and a text has the task's own ID as a single byte.
+func TestExtraDataIsBounded(t *testing.T) {
+	for name, extra := range map[string]string{
+		"long":    `{"a": "` + strings.Repeat("x", maxExtraBytes/10) + `"}`,
+		"own IDs": `{"a": "` + strings.Repeat("\x00", maxExtraBytes/10/(2*rayid.TaskSize)) + `"}`,
+	} {
+		b := NewBuilder()
+		id := b.Strings.Intern([]byte(extra))
+		update := &eventjson.TaskUpdate{ID: rayid.Task{1}}
+		update.Profiler.ID = id
+		for n := range 100 {
+			update.Profile = append(update.Profile, eventjson.ProfileEvent{Start: int64(n), End: int64(n + 1), Extra: id})
+		}
+		b.MergeTask(update)
+		var profile Profile
+		if !b.Freeze().Row(0, 0).Profile(&profile) {
+			t.Fatalf("%s: no profile", name)
+		}
+		if n := len(profile.Events); n != 9 || profile.Events[n-1].Start != 99 {
+			t.Errorf("%s: %d events are shown", name, n)
+		}
 	}
 }
