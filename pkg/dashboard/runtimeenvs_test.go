@@ -1,11 +1,15 @@
 package dashboard
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
-	"unsafe"
 
+	"github.com/rayhistory/historyserver/internal/lines"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -35,8 +39,17 @@ second
 2026-11-20 23:20:34,000	INFO runtime_env_agent.py:593 -- Successfully created runtime env: {"env_vars": {"D": "1"}}, context: {}
 `
 
+// readEnvLog reads an agent's log with so many bytes of memory.
+func readEnvLog(text string, memory int64) ([]envChange, error) {
+	var left atomic.Int64
+	left.Store(memory)
+	log := envLog{zone: time.UTC, left: &left, envs: map[string]*loggedEnv{}}
+	_, err := io.WriteString(&lines.Writer{Max: maxEnvLine, Line: log.addLine}, text)
+	return log.changes, err
+}
+
 func TestLoggedRuntimeEnvs(t *testing.T) {
-	envs := nodeEnvs{rayid.Node{1}, parseEnvLog([]byte(agentLog), time.UTC)}
+	envs := nodeEnvs{rayid.Node{1}, must.Get(readEnvLog(agentLog, maxEnvMemory))(t)}
 	for _, tt := range []struct {
 		name string
 		at   string
@@ -76,15 +89,37 @@ func TestLoggedRuntimeEnvs(t *testing.T) {
 func FuzzEnvLog(f *testing.F) {
 	f.Add([]byte(agentLog))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		nodeEnvs{changes: parseEnvLog(text, time.UTC)}.rowsAt(0)
+		changes, _ := readEnvLog(string(text), 1<<20)
+		nodeEnvs{changes: changes}.rowsAt(0)
 	})
 }
 
 // TestChangesShareEnvironments: a log says thousands of times that the same environment is used; it is held once.
 func TestChangesShareEnvironments(t *testing.T) {
-	changes := parseEnvLog([]byte(agentLog), time.UTC)
-	if len(changes) < 3 || changes[0].env == "" || changes[2].env != changes[0].env ||
-		unsafe.StringData(changes[2].env) != unsafe.StringData(changes[0].env) {
+	changes := must.Get(readEnvLog(agentLog, maxEnvMemory))(t)
+	if len(changes) < 3 || changes[0].env == nil || changes[2].env != changes[0].env {
 		t.Errorf("%+v", changes)
+	}
+}
+
+// TestHostileEnvLog: whatever a log says, it takes no more memory than it may.
+func TestHostileEnvLog(t *testing.T) {
+	const memory = 1 << 20
+	const line = "2026-11-20 23:20:26,699\tINFO runtime_env_agent.py:543 -- Creating runtime env: "
+	many := &strings.Builder{}
+	for i := range 20_000 {
+		fmt.Fprintf(many, "%s{\"env_vars\": {\"A\": \"%d\"}}\n", line, i)
+	}
+	for name, text := range map[string]string{
+		"many environments": many.String(),
+		"a wide one":        line + `{"a": [` + strings.Repeat("{},", 200_000) + "{}]}\n",
+		"many changes":      strings.Repeat(line+"{}\n", 50_000),
+		"a traceback": strings.Replace(line, "Creating runtime env: ", "Failed to create runtime env ", 1) + "{}\n" +
+			strings.Repeat(strings.Repeat("x", 999)+"\n", 2000),
+	} {
+		changes, err := readEnvLog(text, memory)
+		if !errors.Is(err, pyjson.ErrTooLarge) || len(changes) > memory/changeBytes {
+			t.Errorf("%s: %d changes, %v", name, len(changes), err)
+		}
 	}
 }

@@ -1,10 +1,12 @@
 package moment
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"slices"
@@ -169,12 +171,18 @@ func ignoreMissing(err error) error {
 
 // ReadHead reads the first n bytes of a log, up to what cannot be read; a log that does not exist is empty.
 func ReadHead(ctx context.Context, logs *sessionlogs.Set, log LogFile, n int64) ([]byte, error) {
+	var head bytes.Buffer
+	err := WriteHead(ctx, &head, logs, log, n)
+	return head.Bytes(), err
+}
+
+// WriteHead writes to w what ReadHead returns.
+func WriteHead(ctx context.Context, w io.Writer, logs *sessionlogs.Set, log LogFile, n int64) error {
 	f, err := logs.Open(ctx, log.Node, log.Path)
-	if err != nil {
-		return nil, ignoreMissing(err)
+	if err == nil {
+		err = f.WriteRange(ctx, w, 0, n)
 	}
-	head, err := f.ReadRange(ctx, 0, n)
-	return head, ignoreMissing(err)
+	return ignoreMissing(err)
 }
 
 // readTail reads the last lines of a log, at most maxBytes of them; a log that does not exist is empty.

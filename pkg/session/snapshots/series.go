@@ -1,7 +1,6 @@
 package snapshots
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/cache"
+	"github.com/rayhistory/historyserver/internal/lines"
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -119,10 +119,9 @@ func (s *seriesSet) readSince(ctx context.Context, f *sessionlogs.File, out hour
 		return out, err
 	}
 	defer release()
-	lines := &lineWriter{limit: maxSeriesLine}
 	start, maxBytes := out.read, min(out.bytes+needed, maxSeriesBytes)
 	out.samples = slices.Clip(out.samples) // so that appending later does not write into samples that others read
-	lines.line = func(line []byte, end int64) error {
+	addLine := func(line []byte, end int64) error {
 		out.read = start + end
 		var sample layout.Sample
 		if json.Unmarshal(line, &sample) == nil && sample.Node != "" {
@@ -135,7 +134,8 @@ func (s *seriesSet) readSince(ctx context.Context, f *sessionlogs.File, out hour
 		}
 		return nil
 	}
-	if err := f.WriteRange(ctx, lines, out.read, f.Size()); err != nil && !errors.Is(err, errEnough) {
+	err = f.WriteRange(ctx, &lines.Writer{Max: maxSeriesLine, Line: addLine}, out.read, f.Size())
+	if err != nil && !errors.Is(err, errEnough) {
 		return out, err
 	}
 	return out, nil
@@ -145,42 +145,3 @@ func (s *seriesSet) readSince(ctx context.Context, f *sessionlogs.File, out hour
 const sampleBytes = int64(unsafe.Sizeof(layout.Sample{})) * 5 / 4
 
 var errEnough = errors.New("enough was read")
-
-// lineWriter calls line for every line written to it, and skips lines longer than limit.
-type lineWriter struct {
-	limit int
-	line  func(line []byte, end int64) error // end is the offset after the line
-	rest  []byte
-	long  bool
-	pos   int64
-}
-
-// Write calls w.line with each whole line, its line end included, and with how many bytes were written up to its end.
-// The beginning of a line is held until its rest is written. A line longer than w.limit is skipped.
-func (w *lineWriter) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		i := bytes.IndexByte(p, '\n')
-		part := p
-		if i >= 0 {
-			part = p[:i+1]
-		}
-		p = p[len(part):]
-		w.pos += int64(len(part))
-		if w.long = w.long || len(w.rest)+len(part) > w.limit; w.long {
-			w.rest = w.rest[:0]
-		} else {
-			w.rest = append(w.rest, part...)
-		}
-		if i < 0 {
-			break
-		}
-		if !w.long {
-			if err := w.line(w.rest, w.pos); err != nil {
-				return 0, err
-			}
-		}
-		w.rest, w.long = w.rest[:0], false
-	}
-	return n, nil
-}
