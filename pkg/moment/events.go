@@ -21,6 +21,7 @@ const (
 	maxEventFileBytes = 16 << 20  // read of one file, from its end
 	maxEventLine      = 2 << 20   // longer lines are left out, as Ray does
 	maxEventMemory    = 128 << 20 // of all events of a session, which are kept
+	textShare         = 8         // so many bytes that are read count as one of memory: there may be very many files
 )
 
 // eventCache caches the events of the logs.
@@ -83,6 +84,9 @@ type eventReader struct {
 // addLines adds the events of a file, one on each line, and reports whether there is memory for more. Lines that are
 // not JSON are left out, as Ray does, and so are events that were added before.
 func (e *eventReader) addLines(data []byte) bool {
+	if e.left -= int64(len(data)) / textShare; e.left < 0 {
+		return false
+	}
 	for line := range bytes.Lines(data) {
 		if len(line) > maxEventLine || line[len(line)-1] != '\n' {
 			continue

@@ -223,6 +223,13 @@ func TestMemoryOfEvents(t *testing.T) {
 	if all.addLines([]byte(large)) {
 		t.Errorf("a large event is not, with %d bytes left", all.left)
 	}
+	text := eventReader{left: 1000, seen: map[string]bool{}}
+	files := 0
+	for ; files < 100 && text.addLines([]byte(strings.Repeat("no JSON\n", 100))); files++ {
+	}
+	if files != 1000*textShare/800 {
+		t.Errorf("%d files without events are read", files)
+	}
 	if len(all.events) != 1 || all.events[0].String("message") != "x\ny" {
 		t.Errorf("%d events: %q", len(all.events), all.events[0].String("message"))
 	}
