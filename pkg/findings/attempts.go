@@ -2,6 +2,7 @@ package findings
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -102,12 +103,29 @@ const sentToWorker = "SUBMITTED_TO_WORKER"
 // unendedOf returns the unended attempts of a job in a state for which is returns true, without calls of Ray's own
 // actors, the longest in their state first.
 func (b *builder) unendedOf(j *job, state string, is func(a attempt) bool) (all []attempt) {
-	for _, a := range b.unended {
-		if a.state == state && is(a) && j.hasDriver(b.callerJob(a.row)) {
+	for _, a := range b.unendedIn(j) {
+		if a.state == state && is(a) {
 			all = append(all, a)
 		}
 	}
 	return b.withoutRaysOwn(all)
+}
+
+// unendedIn returns the unended attempts of a job. They are sorted by job once, because each of many jobs has some.
+func (b *builder) unendedIn(j *job) []attempt {
+	for ; b.sortedUnended < len(b.unended); b.sortedUnended++ {
+		a := b.unended[b.sortedUnended]
+		if id := b.callerJob(a.row); !id.Nil() {
+			b.unendedByJob[id] = append(b.unendedByJob[id], a)
+		}
+	}
+	all := b.unendedByJob[j.id]
+	for _, d := range j.Earlier {
+		if d.ID != j.id {
+			all = slices.Concat(all, b.unendedByJob[d.ID])
+		}
+	}
+	return all
 }
 
 // addUnended adds to unended the attempts that were in a state when the session ended, at most maxPending.
@@ -153,6 +171,26 @@ func parentIDs(row tasktable.Row) []string {
 // ID of the job.
 func byDriver(row tasktable.Row) bool {
 	return strings.HasPrefix(string(row.Parent()), strings.Repeat("\xff", 20))
+}
+
+// startedByAny returns a function that reports whether an attempt was started by one of these, as startedBy does.
+func startedByAny(parents []attempt) func(a attempt) bool {
+	since := map[string]int64{} // by the parents' IDs: how old an attempt may be at most that they started
+	for _, p := range parents {
+		for i, id := range parentIDs(p.row) {
+			at := int64(math.MinInt64)
+			if i > 0 {
+				at = p.row.FirstStateAt()
+			}
+			if before, known := since[id]; !known || at < before {
+				since[id] = at
+			}
+		}
+	}
+	return func(a attempt) bool {
+		at, known := since[string(a.row.Parent())]
+		return known && a.row.FirstStateAt() >= at
+	}
 }
 
 // startedBy reports whether an attempt was started by another one, the parent. If Ray names only the creation of the

@@ -145,9 +145,11 @@ type builder struct {
 	submitted             map[rayid.Job]int64       // see lastSubmitted
 	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
 	jobs                  []job
-	jobOfDriver           map[rayid.Job]*job // of jobs
-	soleJobs              []soleJob          // see jobThen
-	unended               []attempt          // attempts that had not ended when their driver or the session did
+	jobOfDriver           map[rayid.Job]*job      // of jobs
+	soleJobs              []soleJob               // see jobThen
+	unended               []attempt               // attempts that had not ended when their driver or the session did
+	unendedByJob          map[rayid.Job][]attempt // the first sortedUnended of them
+	sortedUnended         int
 	waits                 []wait
 	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
 	trainRuns             map[rayid.Job]string // the name of a Train run of each job
@@ -216,6 +218,7 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 		unreadLogs: map[moment.LogFile]bool{},
 		archived:   map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
 		processNames: map[string]string{},
+		unendedByJob: map[rayid.Job][]attempt{},
 		base:         "/" + r.Session.Ref.Path(), running: running,
 	}
 	b.gcsFinding = sync.OnceValue(b.gcsEnded)

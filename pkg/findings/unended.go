@@ -169,9 +169,8 @@ func (b *builder) stateForTitle(u *undone, j *job, log *logText, until int64) (d
 // startedByThese names, behind the given words, the calls that others had started and that got no answer or were not
 // scheduled; "" if there are none.
 func (u *undone) startedByThese(others []attempt, words string) string {
-	all := slices.DeleteFunc(slices.Concat(u.unanswered, u.queued), func(a attempt) bool {
-		return !slices.ContainsFunc(others, func(o attempt) bool { return startedBy(a.row, o.row) })
-	})
+	byThese := startedByAny(others)
+	all := slices.DeleteFunc(slices.Concat(u.unanswered, u.queued), func(a attempt) bool { return !byThese(a) })
 	if len(all) == 0 {
 		return ""
 	}
