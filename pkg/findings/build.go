@@ -167,6 +167,7 @@ type builder struct {
 	foundByID             map[search]map[string][]match  // the same by the ID that each is about, see loggedAbout
 	actorsByWorker        func() map[rayid.Worker]*entities.Actor
 	logs                  map[moment.LogFile]*logText
+	errorBytes            int                     // of errors of attempts, see maxErrors
 	entryBytes            int                     // read of entries of logs, see maxEntries
 	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
 	logWork               int64                   // what reading logs took, as digest.work

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -88,5 +89,25 @@ func TestManyEntries(t *testing.T) {
 	}
 	if read < maxEntries || read > maxEntries+maxPlace+2*len(log.text) {
 		t.Errorf("%d bytes of entries were read", read)
+	}
+}
+
+// TestManyErrors: of the texts of very many errors only the ends are examined, which name the exception.
+func TestManyErrors(t *testing.T) {
+	const text = "Traceback (most recent call last):\n  File \"a.py\", line 1, in f\n    f()\nValueError: x"
+	long := strings.Repeat(text+"\n", maxErrors/len(text)/8) + text
+	b := &builder{}
+	for i := range 20 {
+		got := b.examined(long)
+		whole := (i+1)*len(long) <= maxErrors
+		if whole != (got == long) || !whole && len(got) > errorHead+errorTail+9 {
+			t.Errorf("%d bytes of text %d are examined", len(got), i)
+		}
+		if raised := output.ExceptionOf(got[max(0, len(got)-4000):]); raised.Type != "ValueError" {
+			t.Errorf("%+v in text %d", raised, i)
+		}
+	}
+	if b.examined(text) != text {
+		t.Error("a short text is cut")
 	}
 }

@@ -15,8 +15,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// maxFailures limits the failed attempts that one report examines.
-const maxFailures = 200_000
+const (
+	// maxFailures limits the failed attempts that one report examines.
+	maxFailures = 200_000
+	// maxErrors is how many bytes of the texts of errors are examined whole, which takes some seconds. Of further ones
+	// only so many bytes of the beginning and the end are: the end of a traceback names the exception.
+	maxErrors            = 32 << 20
+	errorHead, errorTail = 512, 1536
+)
 
 // readTasks finds the attempts that failed, and puts those that failed in the same way into one finding. An attempt
 // that Ray shows as running also counts if its worker says that it raised an exception: its caller ended just then.
@@ -224,6 +230,7 @@ func (b *builder) taskFailed(a *failedAttempt) *finding {
 	if _, trace := executionEnd(a.row); a.kind == taskRaised {
 		a.text = cmp.Or(trace, a.text) // Ray's error has only the end of a long traceback
 	}
+	a.text = b.examined(a.text)
 	a.evident = Evidence{
 		Source: "event", NodeID: rayid.Hex(a.node), Time: timestamp(a.at),
 		Text: fmt.Sprintf("task %s (attempt %d) failed: %s: %s", a.name, a.row.Attempt(),
@@ -262,6 +269,14 @@ func (b *builder) taskFailed(a *failedAttempt) *finding {
 	f.addEvidence(a.evident)
 	f.showRaiser(a.name, a.entity, a.evident)
 	return f
+}
+
+// examined returns what is examined of an error's text, see maxErrors.
+func (b *builder) examined(text string) string {
+	if b.errorBytes += len(text); b.errorBytes > maxErrors {
+		return output.Ends(text, errorHead, errorTail)
+	}
+	return text
 }
 
 // toldByActor reports whether an attempt to create an actor, which failed, needs no finding of its own: there is one

@@ -237,7 +237,9 @@ var (
 // WithoutFrames returns a text without the lines that say where something happened, such as the frames of a traceback
 // and their lines of code.
 func WithoutFrames(text string) string {
-	if !strings.Contains(text, "\n") && !frameLine().MatchString(text) && !decoration().MatchString(text) {
+	const maxFrame = 2 << 10 // a longer line is none; its beginning is looked at
+	if begin := text[:min(len(text), maxFrame)]; !strings.Contains(text, "\n") && !frameLine().MatchString(begin) &&
+		!decoration().MatchString(begin) {
 		return text
 	}
 	var kept []string
@@ -246,10 +248,11 @@ func WithoutFrames(text string) string {
 		line = strings.TrimRight(line, "\r\n")
 		inner := strings.TrimLeft(line, " |+│\t>")
 		indent := len(line) - len(inner)
+		begin := line[:min(len(line), maxFrame)]
 		switch {
-		case frameLine().MatchString(line):
+		case frameLine().MatchString(begin):
 			margin = indent
-		case margin >= 0 && indent > margin, decoration().MatchString(line): // the frame's line of code
+		case margin >= 0 && indent > margin, decoration().MatchString(begin): // the frame's line of code
 		default:
 			margin = -1
 			kept = append(kept, line)

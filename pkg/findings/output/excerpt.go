@@ -46,8 +46,15 @@ func Excerpt(text string) string {
 	if len(text) <= MaxText {
 		return strings.ToValidUTF8(text, "\uFFFD")
 	}
-	const head = MaxText / 4
-	return Clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-(MaxText-head):], "")
+	return Ends(text, MaxText/4, MaxText-MaxText/4)
+}
+
+// Ends returns a text or, if it has more bytes than that, so many of its beginning and its end.
+func Ends(text string, head, tail int) string {
+	if len(text) <= head+tail {
+		return text
+	}
+	return Clip(text[:head], head) + "\n…\n" + strings.ToValidUTF8(text[len(text)-tail:], "")
 }
 
 // FirstSentence returns the part of Ray's message that says what happened, in one line: without the general advice
