@@ -82,18 +82,18 @@ func storedBytes(read map[string]progressOf) (n int64) {
 
 // IndexedBytes is how many of the EventBytes an index has that the session can be continued from: the one that it was
 // loaded from, or one that was accepted since.
-func (s *Session) IndexedBytes() int64 { return s.source.indexedBytes.Load() }
+func (s *Session) IndexedBytes() int64 { return s.source.index.bytes.Load() }
 
 // AcceptIndex says that an index of the session, as it was read, is stored by now.
 func (s *Session) AcceptIndex() {
-	s.source.indexedBytes.Store(s.EventBytes())
-	s.source.accepted.Store(s.fingerprint)
+	s.source.index.bytes.Store(s.EventBytes())
+	s.source.index.accepted.Store(s.fingerprint)
 }
 
 // IndexStored says that an index of the session, as it was read, is stored: the one that it was loaded from, or one
 // that was accepted since.
 func (s *Session) IndexStored() bool {
-	return s.source.indexed || s.source.accepted.Load() == s.fingerprint
+	return s.source.index.used || s.source.index.accepted.Load() == s.fingerprint
 }
 
 // loadCheckpoint makes a session of an older index, from, and the events stored since. If the index cannot be
@@ -134,7 +134,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 		s.resetState()
 		return nil, nil
 	}
-	s.indexedBytes.Store(storedBytes(done))
+	s.index.bytes.Store(storedBytes(done))
 	if err := s.replayAll(ctx, grown, tables); err != nil {
 		return nil, err
 	}

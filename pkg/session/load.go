@@ -37,19 +37,24 @@ type source struct {
 	refreshing *semaphore.Weighted // held while it is refreshed
 	latest     *Session
 	version    listingVersion
-	indexed    bool        // the tables come from an index
-	refused    error       // why the existing index was not used
-	unlisted   bool        // the index's sources were not listed, see Verify
-	outdated   atomic.Bool // the index was found not to be made of these sources, see Verify
-	hasIndex   bool        // an index is stored, whether it is used or not
-	listed     int64       // bytes of memory that the names of objects take
+	index      indexState
+	listed     int64 // bytes of memory that the names of objects take
 	entities   *entities.Builder
-
-	indexedBytes atomic.Int64 // as of Session
-	accepted     atomic.Value // string: the fingerprint of the index that AcceptIndex was told of
 
 	mu sync.Mutex // guards the state while streams are read
 	state
+}
+
+// indexState is what is known of the session's index.
+type indexState struct {
+	exists     bool        // one is stored, whether it is used or not
+	used       bool        // the tables come from it
+	refused    error       // why the existing one was not used
+	unverified bool        // its sources were not listed, see Verify
+	outdated   atomic.Bool // it was found not to be made of these sources, see Verify
+
+	bytes    atomic.Int64 // see Session.IndexedBytes
+	accepted atomic.Value // string: the fingerprint of the one that AcceptIndex was told of
 }
 
 // state is how far a session's events were read, and what is known of them besides what is in tables.
@@ -126,7 +131,7 @@ func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.hasIndex = slices.ContainsFunc(index,
+	s.index.exists = slices.ContainsFunc(index,
 		func(o blob.Object) bool { return o.Key != layout.FindingsKey(s.root, s.ref) })
 	if trustSettled {
 		if out, err := s.loadSettled(ctx, index); out != nil || err != nil {

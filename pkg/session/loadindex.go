@@ -35,9 +35,9 @@ func (s *source) loadIndex(ctx context.Context, found *listing) (*Session, error
 // openIndex returns the tables of an index; nil if no index can be used.
 func (s *source) openIndex(ctx context.Context, sources Sources) (*Tables, error) {
 	tables, err := s.opts.Index.Open(ctx, s.ref, sources, s.opts.Reserve)
-	s.refused = nil
+	s.index.refused = nil
 	if errors.Is(err, tasktable.ErrDamaged) || errors.Is(err, blob.ErrArchived) {
-		s.refused = err
+		s.index.refused = err
 		return nil, nil
 	}
 	return tables, err
@@ -74,21 +74,21 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 	}
 	out.Tasks = tables.FreezePaged(&from.Stored, ends,
 		func(reason error) { s.opts.Index.Reject(s.ref, out.fingerprint, reason) })
-	s.version, s.indexed = found.version, true
+	s.version, s.index.used = found.version, true
 	return out, nil
 }
 
 // rejectIndex reports that the tables of an index turned out to be damaged.
 func (s *source) rejectIndex(fingerprint string, reason error) {
-	s.refused = reason
+	s.index.refused = reason
 	s.opts.Index.Reject(s.ref, fingerprint, reason)
 }
 
 // refuseIndex adds the reason why the index was not used to the session's warnings.
 func (s *source) refuseIndex(out *Session) {
-	if s.refused != nil {
+	if s.index.refused != nil {
 		out.Warnings, out.refused = append(slices.Clone(out.Warnings),
-			fmt.Sprintf("the session's index was not used and its events were replayed: %v", s.refused)), 1
+			fmt.Sprintf("the session's index was not used and its events were replayed: %v", s.index.refused)), 1
 	}
 }
 
@@ -115,7 +115,7 @@ func (s *source) loadSettled(ctx context.Context, stored []blob.Object) (*Sessio
 	}
 	found.sources.Fingerprint = tables.Fingerprint
 	out, err := s.indexedSession(ctx, found, tables)
-	s.unlisted = out != nil // Verify lists the events later
+	s.index.unverified = out != nil // Verify lists the events later
 	return out, err
 }
 
@@ -167,7 +167,7 @@ func isNode(folder string) bool {
 
 // Listed reports whether all sources of the session were listed when it was loaded. If not, a settled index was
 // trusted, see Verify.
-func (s *Session) Listed() bool { return !s.source.unlisted }
+func (s *Session) Listed() bool { return !s.source.index.unverified }
 
 // Ended says that the session's end is stored.
 func (s *Session) Ended() bool { return !s.Life.End.IsZero() }
@@ -188,7 +188,7 @@ func (s *Session) ObjectCount() int { return s.objectCount }
 // copied, the session becomes Broken and its index is rejected. Whoever uses the session meanwhile goes on with what
 // the index says.
 func (s *Session) Verify(ctx context.Context) error {
-	if !s.source.unlisted {
+	if !s.source.index.unverified {
 		return nil
 	}
 	fingerprint, err := currentFingerprint(ctx, s.source.store, s.source.root, s.Ref)
@@ -196,14 +196,14 @@ func (s *Session) Verify(ctx context.Context) error {
 		return fmt.Errorf("verify the index of session %s: %w", s.Ref, err)
 	}
 	if fingerprint != s.fingerprint {
-		s.source.outdated.Store(true)
+		s.source.index.outdated.Store(true)
 		s.source.opts.Index.Reject(s.Ref, s.fingerprint, tasktable.ErrOutdated)
 	}
 	return nil
 }
 
 // HasIndex says that an index is stored, whether it could be used or not.
-func (s *Session) HasIndex() bool { return s.source.hasIndex }
+func (s *Session) HasIndex() bool { return s.source.index.exists }
 
 // Indexed says that the tables come from an index.
-func (s *Session) Indexed() bool { return s.source.indexed }
+func (s *Session) Indexed() bool { return s.source.index.used }

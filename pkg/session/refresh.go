@@ -35,11 +35,11 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	grown := src.grownStreams(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
 	switch {
-	case src.indexed && changed, src.isReplaced(grown):
+	case src.index.used && changed, src.isReplaced(grown):
 		// The new source continues from the index, or from a newer one, and lists the events again.
 		const trustSettled = false
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, trustSettled)
-	case src.indexed, len(grown) == 0 && (found.life.End.IsZero() || !changed):
+	case src.index.used, len(grown) == 0 && (found.life.End.IsZero() || !changed):
 		// The tables stay; only the names of logs and snapshots, and the times in Life, are others. The tables of an
 		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 		next := *latest

@@ -93,7 +93,7 @@ type Options struct {
 // Broken reports whether rows of the session can no longer be read, see Tasks.Err, or whether what the store had
 // archived of it may be restored by now. The caller has to load the session again.
 func (s *Session) Broken() bool {
-	if s.source != nil && (s.source.outdated.Load() || s.Archived() && time.Since(s.source.begun) > archivedFor) {
+	if s.source != nil && (s.source.index.outdated.Load() || s.Archived() && time.Since(s.source.begun) > archivedFor) {
 		return true
 	}
 	return s.Tasks.Err() != nil
