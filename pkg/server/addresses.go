@@ -27,22 +27,34 @@ const (
 // name of its RayJob or RayService. They redirect to the job in the newest session that has it: to its page in the
 // dashboard or, with /findings at their end, to why it failed.
 func (s *Server) addAddresses(ws *restful.WebService) {
-	for _, findings := range []bool{false, true} {
-		rest := ""
-		if findings {
-			rest = "/findings"
-		}
-		s.addGet(ws, "/jobs/{"+paramSubmission+"}"+rest, onlyParams(nil, s.redirectToSubmission(findings)))
+	for rest, pageOf := range map[string]jobPage{"": jobInDashboard, "/findings": jobFindings} {
+		s.addGet(ws, "/jobs/{"+paramSubmission+"}"+rest, onlyParams(nil, s.redirectToSubmission(pageOf)))
 		for path, kind := range map[string]string{"/rayjobs": catalog.RayJob, "/rayservices": catalog.RayService} {
 			s.addGet(ws, namespacePrefix+path+"/{"+paramOwner+"}/latest"+rest,
-				onlyParams(nil, s.redirectToOwned(kind, findings)))
+				onlyParams(nil, s.redirectToOwned(kind, pageOf)))
 		}
 	}
 }
 
-// redirectToSubmission is a handler that redirects to a submission in the newest session that has it: to its findings
-// if findings is set, else to its page in the dashboard.
-func (s *Server) redirectToSubmission(findings bool) handler {
+// jobPage returns the address of a page about a submission, or about all jobs if its ID is "", relative to the
+// session's.
+type jobPage func(submission string) string
+
+// jobInDashboard is the page of the dashboard.
+func jobInDashboard(submission string) string {
+	return strings.TrimSuffix("#/jobs/"+url.PathEscape(submission), "/")
+}
+
+// jobFindings is the page that says why the job failed.
+func jobFindings(submission string) string {
+	if submission == "" {
+		return "findings"
+	}
+	return "findings?" + url.Values{"submission_id": {submission}}.Encode()
+}
+
+// redirectToSubmission is a handler that redirects to the page of a submission in the newest session that has it.
+func (s *Server) redirectToSubmission(pageOf jobPage) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		id := r.PathValue(paramSubmission)
 		e, _, err := s.newestSession(r, catalog.Filter{Submission: id})
@@ -60,15 +72,15 @@ func (s *Server) redirectToSubmission(findings bool) handler {
 				Ways: []web.Link{{Title: "Search for it", Address: "homepage?" + url.Values{"q": {id}}.Encode()}},
 			}
 		}
-		redirectToJob(w, r, *e, id, findings)
+		redirectToJob(w, r, *e, pageOf(id))
 		return nil
 	}
 }
 
-// redirectToOwned is a handler that redirects to the job of the newest session of a RayJob or RayService (kind): to the
-// job's findings if findings is set, else to its page in the dashboard. Without such a session the error names one of
-// an owner of this name in another namespace that the caller may see, or else a name that is spelled alike.
-func (s *Server) redirectToOwned(kind string, findings bool) handler {
+// redirectToOwned is a handler that redirects to the page of the job of the newest session of a RayJob or RayService
+// (kind). Without such a session the error names one of an owner of this name in another namespace that the caller may
+// see, or else a name that is spelled alike.
+func (s *Server) redirectToOwned(kind string, pageOf jobPage) handler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		namespace, name := r.PathValue(paramNamespace), r.PathValue(paramOwner)
 		e, texts, err := s.newestSession(r, catalog.Filter{Namespace: namespace, Owner: name, Kind: kind})
@@ -94,7 +106,7 @@ func (s *Server) redirectToOwned(kind string, findings bool) handler {
 			p.Detail = strings.TrimSuffix(p.Detail, ".") + end + "."
 			return p
 		}
-		redirectToJob(w, r, *e, submissionOf(name, texts), findings)
+		redirectToJob(w, r, *e, pageOf(submissionOf(name, texts)))
 		return nil
 	}
 }
@@ -131,19 +143,7 @@ func submissionOf(rayJob string, texts []string) string {
 	return ids[0]
 }
 
-// redirectToJob redirects to a submission of a session, or to all of its jobs if the submission's ID is "": to the
-// findings if findings is set, else to the dashboard.
-func redirectToJob(w http.ResponseWriter, r *http.Request, e catalog.Entry, submission string, findings bool) {
-	target := browser.Root(r) + e.Ref.Path()
-	switch {
-	case findings && submission == "":
-		target += "findings"
-	case findings:
-		target += "findings?" + url.Values{"submission_id": {submission}}.Encode()
-	case submission == "":
-		target += "#/jobs"
-	default:
-		target += "#/jobs/" + url.PathEscape(submission)
-	}
-	browser.Redirect(w, http.StatusFound, target)
+// redirectToJob redirects to a page of a session.
+func redirectToJob(w http.ResponseWriter, r *http.Request, e catalog.Entry, page string) {
+	browser.Redirect(w, http.StatusFound, browser.Root(r)+e.Ref.Path()+page)
 }
