@@ -2,15 +2,26 @@
 package must
 
 import (
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
-// OK ends the test with err unless it is nil.
-func OK(t testing.TB, err error) {
+// OK ends the test with err, and what is said of it, unless it is nil.
+func OK(t testing.TB, err error, about ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s%v", says.About(about), err)
+	}
+}
+
+// True ends the test, with what is said of it, unless ok.
+func True(t testing.TB, ok bool, about ...any) {
+	t.Helper()
+	if !ok {
+		t.Fatal(strings.TrimSuffix(says.About(about), ":\n"))
 	}
 }
 

@@ -10,11 +10,27 @@ import (
 	"testing"
 )
 
+// True is an error of the test, with what is said of it, unless ok.
+func True(t testing.TB, ok bool, about ...any) {
+	t.Helper()
+	if !ok {
+		t.Error(strings.TrimSuffix(About(about), ":\n"))
+	}
+}
+
+// OK is an error of the test unless err is nil.
+func OK(t testing.TB, err error, about ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s%v", About(about), err)
+	}
+}
+
 // Equal is an error of the test unless both are equal.
 func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	t.Helper()
 	if got != want {
-		t.Errorf("%sgot  %+v\nwant %+v", subject(about), got, want)
+		t.Errorf("%sgot  %+v\nwant %+v", About(about), got, want)
 	}
 }
 
@@ -22,7 +38,7 @@ func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 func EqualSlices[T comparable](t testing.TB, got, want []T, about ...any) {
 	t.Helper()
 	if !slices.Equal(got, want) {
-		t.Errorf("%sgot  %+v\nwant %+v", subject(about), got, want)
+		t.Errorf("%sgot  %+v\nwant %+v", About(about), got, want)
 	}
 }
 
@@ -30,7 +46,7 @@ func EqualSlices[T comparable](t testing.TB, got, want []T, about ...any) {
 func Error(t testing.TB, err error, words string, about ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), words) {
-		t.Errorf("%sgot  %v\nwant an error with %q", subject(about), err, words)
+		t.Errorf("%sgot  %v\nwant an error with %q", About(about), err, words)
 	}
 }
 
@@ -38,7 +54,7 @@ func Error(t testing.TB, err error, words string, about ...any) {
 func ErrorIs(t testing.TB, err, want error, about ...any) {
 	t.Helper()
 	if !errors.Is(err, want) {
-		t.Errorf("%sgot  %v\nwant %v", subject(about), err, want)
+		t.Errorf("%sgot  %v\nwant %v", About(about), err, want)
 	}
 }
 
@@ -62,8 +78,8 @@ func None(t testing.TB, text string, parts ...string) {
 	}
 }
 
-// subject is a line about what is compared, or nothing.
-func subject(about []any) string {
+// About is a line about what is compared, or nothing.
+func About(about []any) string {
 	if len(about) == 0 {
 		return ""
 	}
