@@ -284,7 +284,7 @@ func actorDeathReason(text string) (reason string, found bool) {
 // raysOwn holds the classes of actors that Ray's libraries run for themselves.
 var raysOwn = []string{
 	"ServeController", "ProxyActor", "_StatsActor", "AutoscalingRequester", "_AutoscalingCoordinatorActor",
-	"SplitCoordinator", "_ActorPoolAutoscaler", "JobSupervisor",
+	"SplitCoordinator", "_ActorPoolAutoscaler", "JobSupervisor", "ActorLocationTracker",
 }
 
 // trainsOwn holds the classes of actors that the controller of a Train run makes for itself. Programs have classes of

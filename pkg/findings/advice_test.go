@@ -84,6 +84,24 @@ func TestMemoryTitle(t *testing.T) {
 	}
 }
 
+// TestMemoryOfRaysOwn: of Ray's own actors a title about memory tells only if it is about no others.
+func TestMemoryOfRaysOwn(t *testing.T) {
+	for want, classes := range map[string][]string{
+		"Embedder, Embedder.ping ran":       {"_StatsActor", "Embedder"},
+		"Embedder, Embedder.ping  ran":      {"Embedder", "ActorLocationTracker"},
+		"_StatsActor, _StatsActor.ping ran": {"_StatsActor"},
+	} {
+		events := []string{driverOf(1, "raysubmit_bad")}
+		for _, class := range classes {
+			events = append(events, deadActor(class, "oomContext", oomText, "OUT_OF_MEMORY")...)
+		}
+		r, _ := badJob(t, submissionWithLog(t, 1, "the old index stays\n", events...))
+		if f := r.Findings[0]; !strings.HasPrefix(f.Title, strings.ReplaceAll(want, "  ", " ")+" out of memory") {
+			t.Errorf("%s: %s", classes, f.Title)
+		}
+	}
+}
+
 // trialActor returns the events of a trial's actor that ran out of memory, with the name that the actor shows, and of
 // two calls of it.
 func trialActor(shown string) []string {

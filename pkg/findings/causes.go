@@ -250,8 +250,8 @@ func (f *finding) tellsOfFailure(child *finding) bool {
 		(isGeneric(f.raised) || tellsOfOthers(f.raised, said) || child.reportedIn(said))
 }
 
-// linkJobs links what ended a job to the failure of another job which its last words name and which failed while it
-// ran: it may have started that job.
+// linkJobs links what ended a job to the end of another job which its last words name, and which failed or was stopped
+// while it ran: it may have started that job, or waited for it.
 func (b *builder) linkJobs() {
 	for _, end := range b.findings {
 		f := end.rootCause()
@@ -260,7 +260,7 @@ func (b *builder) linkJobs() {
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
 		for _, other := range b.findings {
-			if other.ended != nil && !other.intended && other.SubmissionID != end.SubmissionID &&
+			if other.ended != nil && other.SubmissionID != end.SubmissionID &&
 				other.last <= f.last && other.last >= end.ended.Start && namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}
@@ -268,12 +268,12 @@ func (b *builder) linkJobs() {
 	}
 }
 
-// namesJob reports whether a text names a submission. An ID without a digit may be any word: it must be quoted, or the
-// text must say that it is a job or that it failed.
+// namesJob reports whether a text names a submission. An ID that is one word without a digit may be any word: it must be
+// quoted, or the text must say that it is a job or that it failed.
 func namesJob(text, id string) bool {
 	names := []string{"job " + id, "Job " + id, "submission " + id, "Submission " + id, "'" + id + "'", `"` + id + `"`,
 		id + ": FAILED"}
-	if strings.ContainsAny(id, "0123456789") || strings.HasPrefix(id, "raysubmit_") {
+	if strings.ContainsAny(id, "0123456789-_") {
 		names = []string{id}
 	}
 	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })

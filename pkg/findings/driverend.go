@@ -25,6 +25,7 @@ type driverEnd struct {
 	exited bool   // code is known
 	signal string // by which it ended; "" if by none
 
+	piped   bool // its entrypoint is a pipe
 	log     *logText
 	traceAt int              // where the log's last traceback begins, -1 if there is none
 	trace   string           // the traceback
@@ -60,7 +61,7 @@ var dumpedLater = lazyregexp.New(`(?m)^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$`)
 // driverEndOf reads how a driver ended from its exit code and its log. The last traceback in the log counts.
 // A dump of faulthandler behind it counts only if the driver ended with the dump's exit code.
 func (b *builder) driverEndOf(j *job, log *logText) (e driverEnd) {
-	e = driverEnd{log: log}
+	e = driverEnd{log: log, piped: strings.Contains(j.Entrypoint, "|")}
 	if e.exited = j.ExitCode != nil; e.exited {
 		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
 	}
@@ -234,7 +235,8 @@ func (e *driverEnd) earlierError(title string) string {
 	if before == "" && (foundNothing(e.raised) || e.raised.Type == "ZeroDivisionError") {
 		before = output.LastWarning(above)
 	}
-	if before == "" && onlyStatus { // the process may have said why in words that are no error
+	// The process, or the one that did not read a pipe to its end, may have said why in words that are no error.
+	if before == "" && (onlyStatus || e.piped && e.raised.Type == "BrokenPipeError") {
 		before = output.LastErrorOrLine(above)
 	}
 	return before

@@ -12,6 +12,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 // beforeThat is between how a job ended, in a title, and what had failed in it before.
@@ -253,7 +254,7 @@ func (b *builder) failureElsewhere(end, root *finding) (how string) {
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
-	calledJobs := sync.OnceValue(func() map[rayid.Job]bool { return b.jobsCalledBy(end.job) })
+	called := sync.OnceValue(func() []*entities.Actor { return b.actorsOfOthers(end.job) })
 	for _, lost := range b.findings {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
@@ -263,7 +264,8 @@ func (b *builder) failureElsewhere(end, root *finding) (how string) {
 		case anyReason && shared, ownWords && killed:
 			how = lost.Title
 		case how == "" && lost.job != end.job && lost.unrepaired() && b.jobsWithNamedActors()[lost.job] &&
-			calledJobs()[lost.job] && !b.succeededLater(lost):
+			slices.ContainsFunc(called(), func(a *entities.Actor) bool { return a.Job == lost.job }) &&
+			!b.succeededLater(lost):
 			how = "in another job " + lost.rootCause().Title
 		}
 	}
@@ -287,24 +289,25 @@ func (b *builder) cancelledUnseen(end, root *finding) string {
 	return ""
 }
 
-// jobsCalledBy returns the other jobs whose actors a driver called.
-func (b *builder) jobsCalledBy(driver rayid.Job) map[rayid.Job]bool {
-	made := map[rayid.Job]bool{}
+// actorsOfOthers returns the actors of other jobs that a driver called.
+func (b *builder) actorsOfOthers(driver rayid.Job) (called []*entities.Actor) {
 	for _, a := range b.submittedBy(driver) {
 		actor := b.session.Actor(actorIDOf(a.row))
-		if actor != nil && actor.Job != driver && !b.runsForRay(actor.Class, actor.Job) {
-			made[actor.Job] = true
+		if actor != nil && actor.Job != driver && !b.runsForRay(actor.Class, actor.Job) &&
+			!slices.Contains(called, actor) {
+			called = append(called, actor)
 		}
 	}
-	return made
+	return called
 }
 
 // printedInJob returns what a job printed about another error before it ended, with the name of who printed it; "" if
 // it printed nothing that the title of the root of its end does not tell. These count, the best first: if the root
-// waited, a line of a worker that says why it could not begin; the last error of one of its workers; what Ray printed
-// about a wait, if the root found nothing; the entrypoint's own earlier error, if the driver's end is the root; and a
-// line of a worker that is no error but may be about what the root lacked: one about a wait if the root waited, a plain
-// one that names a thing that the root names, or a plain one that says that something was left out.
+// waited, a line of a worker that says why it could not begin; the last error of one of its workers; if the root found
+// nothing, that of another job's actor that the driver had called, and what Ray printed about a wait; the entrypoint's
+// own earlier error, if the driver's end is the root; and a line of a worker that is no error but may be about what the
+// root lacked: one about a wait if the root waited, a plain one that names a thing that the root names, or a plain one
+// that says that something was left out.
 func (b *builder) printedInJob(end, root *finding) string {
 	byEntrypoint := ""
 	if root == end {
@@ -342,14 +345,35 @@ func (b *builder) printedInJob(end, root *finding) string {
 		}
 	}
 	byWorker := encloseIfAny(who+" printed: ", said, "")
+	byOther := ""
+	if !isSure && (hasNothing || root.raised.Type == "KeyError") {
+		byOther = b.printedByOther(root, j.id)
+	}
 	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
 	switch {
 	case byWorker != "" && isSure:
 		return byWorker
+	case byOther != "":
+		return byOther
 	case hasNothing && byRay != "":
 		return byRay
 	}
 	return cmp.Or(byEntrypoint, byWorker, byRay)
+}
+
+// printedByOther returns the last error that another job's actor printed which a driver had called, and adds it to the
+// root of the job's end; "" if there is none. What that actor could not load, it does not have.
+func (b *builder) printedByOther(root *finding, driver rayid.Job) string {
+	for _, a := range b.actorsOfOthers(driver) {
+		state, _ := moment.ActorAt(a, b.moment.At)
+		for printed := range b.printedBy(state.Process().Worker) {
+			if said := output.LastError(printed.text); said != "" {
+				root.addEvidence(b.tailEvidence(printed, workerTail))
+				return actorName(a) + " printed: " + said
+			}
+		}
+	}
+	return ""
 }
 
 // namedLog matches a log that a program's words name.

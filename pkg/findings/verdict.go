@@ -29,7 +29,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	for _, f := range b.findings {
 		f.because = slices.DeleteFunc(f.because, f.endedBefore) // some times were not known when the links were made
 		if f.Kind == OutOfMemory {
-			f.Title = f.memoryTitle()
+			f.Title = b.memoryTitle(f)
 		}
 		f.Title = b.withNames(f)
 		f.nameActors()

@@ -104,7 +104,7 @@ func (b *builder) tellLeftByTasks() {
 		}
 		left := b.withoutRaysOwn(innermostCalls(b.leftRunningBy(w)))
 		if len(left) > 0 && w.at-left[0].row.FirstStateAt() >= longWait {
-			w.finding.appendTitle("; when it failed, it" + hadLeft + waitedFor(left, w.at))
+			w.finding.appendTitle("; when it failed, it" + hadLeft + waitedFor(left, w.at) + b.behind(left[0]))
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 		}
 		f := b.findOrAdd(Timeout, key+b.callerJob(a.row).String()+a.name())
-		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s when %s", a.name(), how,
-			time.Duration(at-a.since).Round(time.Second), gaveUp))
+		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s %s", a.name(), how,
+			time.Duration(at-a.since).Round(time.Second), strings.TrimPrefix(b.behind(a)+" when "+gaveUp, " ")))
 		f.add(occurrence{at: a.since, job: b.callerJob(a.row), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
@@ -150,6 +150,17 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 			c.addEvidence(waiting.Evidence[0])
 		}
 	}
+}
+
+// behind names, for a title, the call that the process of a call had been running since before, and did not end: a
+// coroutine that blocks lets none of its actor's others go on. It returns "" if there is none.
+func (b *builder) behind(a attempt) string {
+	for _, first := range b.unended {
+		if first.state == tasktable.StateRunning && !first.isConstructor() && a.ranBehind(first) {
+			return " behind " + first.name()
+		}
+	}
+	return ""
 }
 
 // checkFailed matches what the GCS logs of a node that did not answer a health check (gcs_health_check_manager.cc).

@@ -394,9 +394,18 @@ const (
 // isOutOfMemory reports whether the finding, which may be nil, is about memory that ran out.
 func (f *finding) isOutOfMemory() bool { return f != nil && f.Kind == OutOfMemory }
 
-// memoryTitle returns the title of a finding about memory that ran out.
-func (f *finding) memoryTitle() string {
-	title := fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", listNames(f.names))
+// memoryTitle returns the title of a finding about memory that ran out. Of Ray's own actors it tells only if it is about
+// no others.
+func (b *builder) memoryTitle(f *finding) string {
+	names := slices.DeleteFunc(slices.Clone(f.names), func(name string) bool {
+		class, _, _ := strings.Cut(name, ".")
+		class, _, _ = strings.Cut(class, " (")
+		return b.runsForRay(class, f.job)
+	})
+	if len(names) == 0 {
+		names = f.names
+	}
+	title := fmt.Sprintf("%s ran out of memory: Ray's memory monitor killed its process", listNames(names))
 	if f.Count > 1 {
 		title += fmt.Sprintf(" %d times", f.Count)
 	}

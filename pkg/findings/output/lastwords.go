@@ -30,7 +30,7 @@ type question struct {
 var (
 	// endQuestion asks for what says best why a program ended. Records below an error may be many.
 	endQuestion = question{best: [][]worth{{anError, stepFailed}, {errorOfRay, errorWarning}, {errorCount},
-		{ownLine, aboveStep}, {warning, stepWarning}, {worthLittle}}, maxOwn: maxLastLines}
+		{aboveStep}, {ownLine}, {warning, stepWarning}, {worthLittle}}, maxOwn: maxLastLines}
 	errorQuestion       = question{best: [][]worth{{anError}}, maxLines: maxErrorLines, belowTraceback: true}
 	errorOrLineQuestion = question{best: [][]worth{{anError}, {stepFailed, ownLine, aboveStep}},
 		maxLines: maxErrorLines, belowTraceback: true}
@@ -144,7 +144,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 			if !yield(c) {
 				return
 			}
-			belowIsStep = c.isError() && exitStatus().MatchString(alone)
+			belowIsStep = c.isError() && exitStatus().MatchString(alone) || stepOfMake().MatchString(alone)
 			cause, below = candidate{}, [2]string{alone, below[0]}
 		}
 		if cause.said != "" {
@@ -184,12 +184,15 @@ func (c *candidate) join(cause candidate) bool {
 // isError reports whether the candidate is an error.
 func (c candidate) isError() bool { return c.worth == anError || c.worth == stepFailed }
 
-// or returns c, or above if c says nothing: of two causes that stand below each other, the lower one is the root. The
-// result counts as an error if one of them is an error.
+// or returns c, or above if c says nothing: of two causes that stand below each other, the lower one is the root. If
+// only the upper one has an address, it returns both. The result counts as an error if one of them is an error.
 func (c candidate) or(above candidate) candidate {
 	worth := ownLine
 	if c.said != "" && c.isError() || above.isError() {
 		worth = anError
+	}
+	if c.said != "" && pageAddress().MatchString(above.said) && !pageAddress().MatchString(c.said) {
+		c.said = above.said + ": " + c.said
 	}
 	return candidate{said: cmp.Or(c.said, above.said), worth: worth}
 }

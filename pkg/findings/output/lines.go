@@ -122,10 +122,7 @@ func (p *paragraph) add(line, above string) {
 	switch {
 	case p.leavesOut(text, said):
 	case p.open == npmMessage && npmPrefix().MatchString(said):
-		more := strings.TrimSpace(said[len(npmPrefix().FindString(said)):])
-		if more != "" && !saysNothing().MatchString(said) {
-			p.continueBlock(more)
-		}
+		p.continueBlock(strings.TrimSpace(said[len(npmPrefix().FindString(said)):]))
 	case p.holds(text, said, margin):
 		p.continueBlock(said)
 	default:
@@ -147,6 +144,10 @@ func (p *paragraph) leavesOut(text, said string) bool {
 		return true
 	case strings.HasPrefix(said, "| ") && strings.HasSuffix(said, " |"): // the row of a table: "| loss | 0.3 |"
 		return true
+	}
+	if npm := npmPrefix().FindString(said); npm != "" { // a hint, and the command that it tells
+		more := strings.TrimSpace(said[len(npm):])
+		return more == "" || saysNothing().MatchString(more) || strings.HasPrefix(more, "npm ")
 	}
 	return !anyLetter().MatchString(said) || rayLine().MatchString(said) || frameLine().MatchString(said)
 }

@@ -20,7 +20,9 @@ const (
 
 var (
 	workerMark = lazyregexp.New(mark)
-	copiedLine = lazyregexp.New(mark + `.*(?:\n|\z)`) // from another process: with its mark and its end
+	// copiedLine matches a line from another process, with its mark and its end, and below Ray's line about a raylet
+	// that has ended the last lines of its log.
+	copiedLine = lazyregexp.New(mark + `(?:.* lines of the Raylet logs:(?:\n    .*)*|.*)(?:\n|\z)`)
 	// processMark matches what a program puts before the lines of a process of its own: "(EngineCore pid=7) ". Its
 	// group is the ID. A mark of Ray without a colour looks the same.
 	processMark = lazyregexp.New(`(?m)^` + ownMark)

@@ -48,7 +48,7 @@ func TestUnanswered(t *testing.T) {
 // TestCausesOfUV: uv tells causes in three forms, and hints, which are none unless an index refused to answer.
 func TestCausesOfUV(t *testing.T) {
 	for log, want := range map[string]string{
-		"error: Request failed\n  cause: Failed to fetch: `https://a`\n  cause: dns error\n":                                                                                   "error: Request failed, caused by: dns error",
+		"error: Request failed\n  cause: Failed to fetch: `https://a`\n  cause: dns error\n":                                                                                   "error: Request failed, caused by: Failed to fetch: `https://a`: dns error",
 		"error: Failed\n  cause: a is of two\n         lines\n":                                                                                                                "error: Failed, caused by: a is of two lines",
 		"error: Failed\n  cause: `git fetch` (exit status: 128)\n         --- stderr\n         fatal: no host a\n":                                                             "fatal: no host a",
 		"  × No solution found:\n  ╰─▶ Because a is not there, it is unsatisfiable.\n\n      hint: it is missing, as\n      wheels are required\n":                             "× No solution found: Because a is not there, it is unsatisfiable.",

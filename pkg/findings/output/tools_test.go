@@ -23,7 +23,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"uv, versions": {"  × No solution found when resolving dependencies:\n  ╰─▶ Because only the following versions of acme are available:\n          acme<=1\n          acme==2\n      and you require acme>2, we can conclude that your requirements are unsatisfiable.\n\n      hint: a hint of what may help\n",
 			"× No solution found when resolving dependencies: Because only the following versions of acme are available: acme<=1 acme==2 and you require acme>2, we can conclude that your requirements are unsatisfiable."},
 		"uv, a host": {"  × Failed to download `acme==2`\n  ├─▶ Failed to fetch: `https://index.example/acme`\n  ├─▶ client error (Connect)\n  ╰─▶ " + noHost + "\n",
-			"× Failed to download `acme==2`, caused by: " + noHost},
+			"× Failed to download `acme==2`, caused by: Failed to fetch: `https://index.example/acme`: " + noHost},
 		"uv, a build": {"  × Failed to build `acme==2`\n  ├─▶ The build backend returned an error\n  ╰─▶ Call to `setuptools.build_meta.build_wheel` failed (exit status: 1)\n\n      [stderr]\n      error: command 'gcc' failed: No such file or directory\n\n      hint: This usually indicates a problem with the package or the build environment.\n",
 			"error: command 'gcc' failed: No such file or directory (in the build of acme==2)"},
 		"pip, no version": {"ERROR: Could not find a version that satisfies the requirement acme==9 (from versions: 1, 2)\nERROR: No matching distribution found for acme==9\nWARNING: You are using an old pip; however, a new one is available.\n",

@@ -28,15 +28,16 @@ var (
 		`ошибк|не (?:найден|удалось|знайдено|вдалося)|помилк|エラー|失敗|例外|見つかりません|できません|错误|失败|錯誤|无法|未找到|找不到|不存在|無法|오류|실패|찾을 수 없`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? logged to\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
-		`\*\*\* .*error \d+$| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
-	seeAbove = lazyregexp.New(SeeAbove)
+	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^(?:The following packages are incompatible|Could not solve for environment specs)$|^ray\.exceptions\.RayTaskError\(\w+\): ray::|^To (?:continue this run|start a new run)\b|^errors? (?:logged to\b|file: /)|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+		stepByMake + `| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
+	stepOfMake = lazyregexp.New(`(?i)` + stepByMake)
+	seeAbove   = lazyregexp.New(SeeAbove)
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
 	// from, and no more.
 	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
 	// closingLine matches what programs, asyncio, Maven, pip, ninja, Perl, librdkafka and compilers print at any level
 	// after their last error, and says no more.
-	closingLine = lazyregexp.New(`(?i)^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
+	closingLine = lazyregexp.New(`(?i)^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
 		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^exit status \d+$|` + closingOfPip)
@@ -92,6 +93,8 @@ var (
 // closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
 const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Failed building wheel for \S+$|Command errored out with exit status)|` +
 	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$|^Failed to build [\w.-]+(?:[, ]+[\w.-]+)*$`
+
+const stepByMake = `\*\*\* .*error \d+$` // "make: *** [Makefile:6: features] Error 2"
 
 // SeeAbove is an expression for the words that an error was told before, or of another rank.
 const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause|in the log before)\b|\bother ranks that (?:didn't|did not)\b|` +
