@@ -254,7 +254,7 @@ func (b *builder) failureElsewhere(end, root *finding) (how string) {
 	if root != end || !ownWords && !end.isSymptom() {
 		return ""
 	}
-	called := sync.OnceValue(func() []*entities.Actor { return b.actorsOfOthers(end.job) })
+	called := sync.OnceValue(func() []*entities.Actor { return b.actorsOfOthers(end.job, root) })
 	for _, lost := range b.findings {
 		shared := lost.detached && lost.job != end.job
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
@@ -289,9 +289,15 @@ func (b *builder) cancelledUnseen(end, root *finding) string {
 	return ""
 }
 
-// actorsOfOthers returns the actors of other jobs that a driver called.
-func (b *builder) actorsOfOthers(driver rayid.Job) (called []*entities.Actor) {
-	for _, a := range b.submittedBy(driver) {
+// actorsOfOthers returns the actors of other jobs that a driver called, or the tasks that a finding is about.
+func (b *builder) actorsOfOthers(driver rayid.Job, f *finding) (called []*entities.Actor) {
+	calls := b.submittedBy(driver)
+	for _, e := range f.Entities {
+		if e.Type == "task" {
+			calls = append(calls, b.selectAttempts("parent_task_id", e.ID, maxChildren)...)
+		}
+	}
+	for _, a := range calls {
 		actor := b.session.Actor(actorIDOf(a.row))
 		if actor != nil && actor.Job != driver && !b.runsForRay(actor.Class, actor.Job) &&
 			!slices.Contains(called, actor) {
@@ -361,10 +367,10 @@ func (b *builder) printedInJob(end, root *finding) string {
 	return cmp.Or(byEntrypoint, byWorker, byRay)
 }
 
-// printedByOther returns the last error that another job's actor printed which a driver had called, and adds it to the
-// root of the job's end; "" if there is none. What that actor could not load, it does not have.
+// printedByOther returns the last error that another job's actor printed which a driver, or the root of its end, had
+// called, and adds it to the root; "" if there is none. What that actor could not load, it does not have.
 func (b *builder) printedByOther(root *finding, driver rayid.Job) string {
-	for _, a := range b.actorsOfOthers(driver) {
+	for _, a := range b.actorsOfOthers(driver, root) {
 		state, _ := moment.ActorAt(a, b.moment.At)
 		for printed := range b.printedBy(state.Process().Worker) {
 			if said := output.LastError(printed.text); said != "" {

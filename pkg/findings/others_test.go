@@ -45,27 +45,34 @@ func TestBehind(t *testing.T) {
 // TestPrintedByOthers: a driver that found nothing has before that what the process of another job's actor printed that
 // it had asked.
 func TestPrintedByOthers(t *testing.T) {
+	score := append([]byte("score"+strings.Repeat("x", 15)), 0, 0, 0, 5)
 	const none = "TypeError: 'NoneType' object is not subscriptable"
 	for name, c := range map[string]struct {
 		raised, printed string
-		called          byte // the job of the driver that called the actor
+		caller          []byte // of the actor: a driver or a task
 		told            string
 	}{
-		"a thread failed":     {none, "Exception in thread Thread-2:\n" + trace("json.decoder.JSONDecodeError: Expecting value"), 5, "JSONDecodeError: Expecting value"},
-		"it logged an error":  {none, "2026-11-22 10:15:50,094 ERROR models.json has no entry for churn\n", 5, "models.json has no entry for churn"},
-		"a key":               {"KeyError: 'churn'", trace("OSError: torn page"), 5, "OSError: torn page"},
-		"it says all itself":  {"ValueError: version 7 is too old", trace("OSError: torn page"), 5, ""},
-		"nobody asked it":     {none, trace("OSError: torn page"), 6, ""},
-		"it printed no error": {none, "models are loaded\n", 5, ""},
+		"a thread failed":     {none, "Exception in thread Thread-2:\n" + trace("json.decoder.JSONDecodeError: Expecting value"), driver(5), "JSONDecodeError: Expecting value"},
+		"it logged an error":  {none, "2026-11-22 10:15:50,094 ERROR models.json has no entry for churn\n", driver(5), "models.json has no entry for churn"},
+		"a key":               {"KeyError: 'churn'", trace("OSError: torn page"), driver(5), "OSError: torn page"},
+		"it says all itself":  {"ValueError: version 7 is too old", trace("OSError: torn page"), driver(5), ""},
+		"nobody asked it":     {none, trace("OSError: torn page"), driver(6), ""},
+		"a task asked it":     {none, trace("OSError: torn page"), score, "OSError: torn page"},
+		"another task did":    {none, trace("OSError: torn page"), idOfTask("score"), ""},
+		"it printed no error": {none, "models are loaded\n", driver(5), ""},
 	} {
 		actor := deadActor("Registry", "x", "x", "WORKER_DIED")
 		actor[1] = strings.NewReplacer(`"state": "DEAD", "timestamp": "2026-11-22T10:15:55Z"`,
 			`"state": "ALIVE", "timestamp": "2026-11-22T10:01:00Z", "workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="`,
 			`"deathCause"`, `"noCause"`).Replace(actor[1])
 		actor[2] = strings.Replace(actor[2], `"actorTaskName"`, fmt.Sprintf(`"parentTaskId": "%s", "actorTaskName"`,
-			base64.StdEncoding.EncodeToString(driver(c.called))), 1)
+			base64.StdEncoding.EncodeToString(c.caller)), 1)
 		actor[3] = strings.NewReplacer(`"FAILED"`, `"FINISHED"`, `"rayErrorInfo"`, `"noError"`).Replace(actor[3])
-		dir := submissionWithLog(t, 1, trace(c.raised), append(actor, driverOf(5, "raysubmit_bad"))...)
+		events := append(actor, driverOf(5, "raysubmit_bad"))
+		if c.caller[0] == 's' {
+			events = append(events, failedTask(5, "score", "TASK_EXECUTION_EXCEPTION", trace(none))...)
+		}
+		dir := submissionWithLog(t, 1, trace(c.raised), events...)
 		storeLog(t, dir, "worker-"+strings.Repeat("07", 28)+"-ffffffff-7.err", c.printed)
 		_, chain := badJob(t, dir)
 		_, got, told := strings.Cut(chain[len(chain)-1].Title, "; before that Registry printed: ")
