@@ -27,10 +27,11 @@ func TestLastWordsOfSteps(t *testing.T) {
 		"uv, older": {"error: Failed to fetch: `https://pypi.org/simple/acme-metrics/`\n  Caused by: Request failed after 3 retries\n  Caused by: " + dns + "\n",
 			"error: Failed to fetch: `https://pypi.org/simple/acme-metrics/`, caused by: " + dns},
 		"uv, the address is below": {"error: Failed to install\n  cause: request failed\n  cause: 401 of https://pypi.acme.dev/simple/\n", "error: Failed to install, caused by: 401 of https://pypi.acme.dev/simple/"},
-		"Tune":                     {"no configuration is usable\nError file: /tmp/ray/artifacts/one_trial_d4b9b/error.txt\n", "no configuration is usable"},
-		"a raylet":                 {"feature store is not usable, stopping after 16 keys\n" + raylet, "feature store is not usable, stopping after 16 keys"},
-		"a raylet in between":      {raylet + "audit: row counts are not available\n" + raylet, "audit: row counts are not available"},
-		"an indented line":         {"\x1b[33m(raylet)\x1b[0m The node is low on memory\n    ConnectionError: gate-1 refused\n", "ConnectionError: gate-1 refused"},
+		"Tune": {"Trial one_trial_d4b9b_00001 errored after 0 iterations at 2026-11-29 19:27:46. Total running time: 54s\nError file: /tmp/ray/artifacts/one_trial_d4b9b/error.txt\n" +
+			"2026-11-29 19:27:46,891\tERROR tune.py:1035 -- Trials did not complete: [one_trial_d4b9b_00001]\nno configuration is usable\n", "no configuration is usable"},
+		"a raylet":            {"feature store is not usable, stopping after 16 keys\n" + raylet, "feature store is not usable, stopping after 16 keys"},
+		"a raylet in between": {raylet + "audit: row counts are not available\n" + raylet, "audit: row counts are not available"},
+		"an indented line":    {"\x1b[33m(raylet)\x1b[0m The node is low on memory\n    ConnectionError: gate-1 refused\n", "ConnectionError: gate-1 refused"},
 	} {
 		if got := LastWords(c.log); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)
