@@ -268,8 +268,8 @@ func (b *builder) linkJobs() {
 	}
 }
 
-// namesJob reports whether a text names a submission. An ID that is one word without a digit may be any word: it must be
-// quoted, or the text must say that it is a job or that it failed.
+// namesJob reports whether a text names a submission. An ID that is one word without a digit may be any word: it must
+// be quoted, or the text must say that it is a job or that it failed.
 func namesJob(text, id string) bool {
 	names := []string{"job " + id, "Job " + id, "submission " + id, "Submission " + id, "'" + id + "'", `"` + id + `"`,
 		id + ": FAILED"}

@@ -394,8 +394,8 @@ const (
 // isOutOfMemory reports whether the finding, which may be nil, is about memory that ran out.
 func (f *finding) isOutOfMemory() bool { return f != nil && f.Kind == OutOfMemory }
 
-// memoryTitle returns the title of a finding about memory that ran out. Of Ray's own actors it tells only if it is about
-// no others.
+// memoryTitle returns the title of a finding about memory that ran out. Of Ray's own actors it tells only if it is
+// about no others.
 func (b *builder) memoryTitle(f *finding) string {
 	names := slices.DeleteFunc(slices.Clone(f.names), func(name string) bool {
 		class, _, _ := strings.Cut(name, ".")
