@@ -273,7 +273,7 @@ func (b *builder) linkJobs() {
 func namesJob(text, id string) bool {
 	names := []string{"job " + id, "Job " + id, "submission " + id, "Submission " + id, "'" + id + "'", `"` + id + `"`,
 		id + ": FAILED"}
-	if strings.ContainsAny(id, "0123456789-_") {
+	if strings.ContainsAny(id, "0123456789-") || strings.HasPrefix(id, "raysubmit_") {
 		names = []string{id}
 	}
 	return len(id) > 3 && slices.ContainsFunc(names, func(name string) bool { return mentions(text, name) })

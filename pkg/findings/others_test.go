@@ -114,7 +114,8 @@ func TestStoppedJob(t *testing.T) {
 		told            bool
 	}{
 		"a file that it should bring": {"etl-extract", "publish: etl-extract has not delivered, nothing to publish\n", "10:15:50.500", true},
-		"an exception":                {"etl_extract", trace("RuntimeError: no marker of etl_extract after 900 s"), "10:15:50.500", true},
+		"an exception":                {"etl-extract", trace("RuntimeError: no marker of etl-extract after 900 s"), "10:15:50.500", true},
+		"it may be a function":        {"etl_extract", trace("RuntimeError: no marker of etl_extract after 900 s"), "10:15:50.500", false},
 		"an ID of one word":           {"extract", "nothing to extract from\n", "10:15:50.500", false},
 		"a part of a longer word":     {"etl-extract", "etl-extract-daily has 0 rows\n", "10:15:50.500", false},
 		"it is not named":             {"etl-extract", "nothing to publish\n", "10:15:50.500", false},
