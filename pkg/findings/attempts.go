@@ -47,7 +47,7 @@ func (b *builder) attemptEvidence(a attempt) Evidence {
 	return Evidence{
 		Source: "event", Time: timestamp(a.since), Text: fmt.Sprintf("task %s had been %s since %s", a.name(), a.state,
 			timestamp(a.since)),
-		Link: b.link("#/tasks/%s", a.row.ID()),
+		Link: b.taskLink(a.row.ID()),
 	}
 }
 

@@ -313,8 +313,11 @@ func (b *builder) nodeName(id rayid.Node) string {
 }
 
 func (b *builder) taskEntity(id rayid.Task, name string) Entity {
-	return Entity{Type: "task", ID: id.String(), Name: name, Link: b.link("#/tasks/%s", id)}
+	return Entity{Type: "task", ID: id.String(), Name: name, Link: b.taskLink(id)}
 }
+
+// taskLink leads to a task's page, which the dashboard has below that of its job only.
+func (b *builder) taskLink(id rayid.Task) string { return b.link("#/jobs/%s/tasks/%s", id.Job(), id) }
 
 // jobEntity returns a job as an entity; none if its ID is not known.
 func (b *builder) jobEntity(id rayid.Job, name string) Entity {

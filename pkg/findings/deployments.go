@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -58,12 +59,12 @@ func (f *finding) addDeployment(b *builder, app, deployment string) {
 // deploymentEntity returns a deployment of Serve as an entity.
 func (b *builder) deploymentEntity(app, deployment string) Entity {
 	return Entity{Type: "deployment", ID: app + "#" + deployment, Name: deployment,
-		Link: b.link("#/serve/applications/%s/%s", app, deployment)}
+		Link: b.link("#/serve/applications/%s/%s", url.PathEscape(app), url.PathEscape(deployment))}
 }
 
 // applicationEntity returns an application of Serve as an entity.
 func (b *builder) applicationEntity(app string) Entity {
-	return Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", app)}
+	return Entity{Type: "deployment", ID: app, Name: app, Link: b.link("#/serve/applications/%s", url.PathEscape(app))}
 }
 
 // notStarted adds the finding about a deployment that was still starting when the session ended. message is what Serve
@@ -185,7 +186,7 @@ func (b *builder) savedApplication(app *moment.Application, broken deployments) 
 	}
 	text := fmt.Sprintf("application %s is %s: %s", app.Name, app.Status, app.Message)
 	b.applicationFailed(app.Name, app.Message, app.Taken,
-		Evidence{Source: "snapshot", Text: text, Link: b.link("#/serve/applications/%s", app.Name)})
+		Evidence{Source: "snapshot", Text: text, Link: b.applicationEntity(app.Name).Link})
 }
 
 // savedDeployment decides by the last saved status of a deployment how severe the findings about it are, and adds one

@@ -99,7 +99,27 @@ func report(t testing.TB, s *session.Session) *findings.Report {
 	if _, err := findings.Encode(s, found, nil); err != nil {
 		t.Errorf("it cannot be kept: %v", err)
 	}
+	for _, f := range found.Findings {
+		for _, e := range f.Entities {
+			checkLink(t, e.Link)
+		}
+		for _, e := range f.Evidence {
+			checkLink(t, e.Link)
+		}
+	}
 	return found
+}
+
+// dashboardPages are the addresses of pages that Ray's dashboard has; it shows an empty one at others.
+var dashboardPages = regexp.MustCompile(`#/(jobs/[^/]+(/tasks/[0-9a-f]{48})?|actors/[^/]+|cluster/nodes/[^/]+|` +
+	`serve/applications/[^/]+(/[^/]+)?|logs/viewer\?.+|platform-events)$`)
+
+// checkLink checks that a link into the dashboard leads to one of its pages.
+func checkLink(t testing.TB, link string) {
+	t.Helper()
+	if strings.Contains(link, "#") && !dashboardPages.MatchString(link) {
+		t.Errorf("the dashboard has no page at %s", link)
+	}
 }
 
 // text returns what people read of a finding.

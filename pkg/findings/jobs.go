@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -212,7 +213,7 @@ func (b *builder) jobFinding(kind string, j *job, title string, args ...any) *fi
 	f.SubmissionID = j.SubmissionID
 	f.ended = j
 	entity := Entity{Type: "job", ID: j.SubmissionID, Name: j.name(),
-		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
+		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), url.PathEscape(j.SubmissionID)))}
 	f.add(occurrence{at: j.End, job: j.id, node: j.Node, entity: entity})
 	return f
 }
@@ -237,7 +238,7 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		source = "snapshot"
 	}
 	return Evidence{Source: source, NodeID: rayid.Hex(j.Node), Time: timestamp(j.End), Text: text,
-		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), j.SubmissionID))}
+		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), url.PathEscape(j.SubmissionID)))}
 }
 
 // setLostApart leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows that

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -164,7 +165,8 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 	if f != nil && ok {
 		f.SubmissionID = submission
 		f.addName(a.Name)
-		f.addEntity(Entity{Type: "job", ID: submission, Name: submission, Link: d.b.link("#/jobs/%s", submission)})
+		f.addEntity(Entity{Type: "job", ID: submission, Name: submission,
+			Link: d.b.link("#/jobs/%s", url.PathEscape(submission))})
 	}
 }
 

@@ -44,7 +44,7 @@ async function look(page, job) {
   await page.keyboard.press('n');
   seen.picked = await page.locator('[data-picked]').textContent();
   await page.keyboard.press('Enter');
-  await page.waitForURL(url => url.hash.startsWith('#/tasks/'), { waitUntil: 'commit' });
+  await page.waitForURL(url => url.hash.includes('/tasks/'), { waitUntil: 'commit' });
   seen.opened = page.url();
   await page.goto(at, { waitUntil: 'load' });
   await drawn.waitFor();

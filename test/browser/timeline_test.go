@@ -32,7 +32,7 @@ func readTimeline(t *testing.T, o own) {
 		if v.Zoomed < whole/4-10 || v.Zoomed > whole/4+10 || v.Dragged < whole/8 || v.Dragged > whole/2 {
 			t.Errorf("zoom of %v ms: %+v", whole, v)
 		}
-		if !strings.Contains(v.Picked, "task ") || !strings.Contains(v.Opened, o.Failed+"/#/tasks/") {
+		if !strings.Contains(v.Picked, "task ") || !strings.Contains(v.Opened, o.Failed+"/#/jobs/") || !strings.Contains(v.Opened, "/tasks/") {
 			t.Errorf("a task: %+v", v)
 		}
 	}

@@ -84,10 +84,13 @@ function describe() {
   box.dataset.tasks = data.tasks; // says that it is drawn
 }
 
+// taskPage is the task's page in the dashboard, which has it below that of the job only: a task's ID ends with its job's.
+const taskPage = id => `./#/jobs/${id.slice(-8)}/tasks/${id}`;
+
 // rowOf is the row of one of the longest attempts.
 function rowOf(bar) {
   const row = document.createElement("tr"), name = document.createElement("th"), task = document.createElement("a");
-  task.href = "./#/tasks/" + bar.id;
+  task.href = taskPage(bar.id);
   task.textContent = bar.n || bar.id;
   name.scope = "row";
   name.append(task);
@@ -337,7 +340,7 @@ function act(hit) {
   if (!hit) return;
   const { bar, cell, actor, mark, node } = hit;
   if (mark) location.href = mark.href;
-  else if (bar) location.href = "./#/tasks/" + bar.id;
+  else if (bar) location.href = taskPage(bar.id);
   else if (actor) location.href = "./#/actors/" + actor.id;
   else if (cell) {
     const from = data.from + cell.x * (data.to - data.from) / data.pixels, to = data.from + (cell.x + cell.w) * (data.to - data.from) / data.pixels;
