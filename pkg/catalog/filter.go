@@ -79,7 +79,7 @@ func FilterForm(v url.Values) url.Values {
 func ParseFilter(v url.Values, now time.Time) (f Filter, err error) {
 	form := param.Form{Values: FilterForm(v)}
 	if form.Has("q") {
-		f.Words = strings.Fields(strings.ToLower(form.Get("q")))
+		f.Words = strings.Fields(strings.ToLower(strings.Trim(form.Get("q"), `"“”`))) // as people quote a message
 	}
 	f.RayVersion = form.Get("version")
 	if len(f.Words) > maxFilterWords {

@@ -20,6 +20,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
+// TestWrittenOtherwise: what people and programs write otherwise than the list's form does is the same.
+func TestWrittenOtherwise(t *testing.T) {
+	given := url.Values{"q": {`"loss is NaN"`}, "kind": {"rayjob"}, "finding": {"Out of memory"}}
+	f, err := ParseFilter(given, time.Now())
+	if form := FilterForm(given); err != nil || strings.Join(f.Words, " ") != "loss is nan" ||
+		f.Kind != "RayJob" || form.Get("kind") != "RayJob" || form.Get("finding") != "out_of_memory" {
+		t.Errorf("%v, %+v, %v", err, f, form)
+	}
+}
+
 // TestManyWords: each word takes time and memory by the number of all names, so there are not many.
 func TestManyWords(t *testing.T) {
 	for n, fine := range map[int]bool{maxFilterWords: true, maxFilterWords + 1: false, 100_000: false} {
