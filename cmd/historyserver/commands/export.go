@@ -1,16 +1,16 @@
 package commands
 
 import (
+	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -43,7 +43,11 @@ func exportCommand(o *operator) command {
 		if _, err := os.Lstat(file); err == nil && !force {
 			return fmt.Errorf("--file=%q: the file exists: name another, or use --force to replace it", file)
 		}
-		return o.exportFile(ctx, e.Ref, file)
+		err = atomicfile.WriteFunc(file, func(w *bufio.Writer) error { return o.exportTo(ctx, e.Ref, w) })
+		if err != nil {
+			err = fmt.Errorf("--file: %w", err)
+		}
+		return err
 	}
 	return command{cmd, traits{}, run}
 }
@@ -66,24 +70,5 @@ func (o *operator) exportTo(ctx context.Context, ref layout.Session, w io.Writer
 	}
 	bar.Print(fmt.Sprintf("%s: exported %s, %s", ref, human.Count(int(done.ObjectsDone.Load()), "object"),
 		human.Bytes(done.BytesDone.Load())))
-	return nil
-}
-
-// exportFile writes the archive to a temporary file and renames it when it is complete.
-func (o *operator) exportFile(ctx context.Context, ref layout.Session, name string) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return fmt.Errorf("--file=%q: %w", name, err)
-	}
-	err = o.exportTo(ctx, ref, f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
 	return nil
 }

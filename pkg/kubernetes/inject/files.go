@@ -13,6 +13,7 @@ import (
 
 	"github.com/pmezard/go-difflib/difflib"
 
+	"github.com/rayhistory/historyserver/internal/atomicfile"
 	"github.com/rayhistory/historyserver/internal/settings"
 )
 
@@ -103,19 +104,10 @@ func replace(file string, data []byte) error {
 	if info, err := os.Stat(file); err == nil {
 		mode = info.Mode().Perm()
 	}
-	folder := filepath.Dir(file)
-	tmp, err := os.CreateTemp(folder, ".inject-*")
-	if err != nil {
-		return fmt.Errorf("cannot write in %s: %w", folder, errors.Unwrap(err))
+	if err := atomicfile.Write(file, data); err != nil {
+		return err
 	}
-	defer os.Remove(tmp.Name())
-	if _, err = tmp.Write(data); err == nil {
-		err = tmp.Chmod(mode)
-	}
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return os.Rename(tmp.Name(), file)
+	return os.Chmod(file, mode)
 }
 
 // writeDiff writes a unified diff of two states of the same files.
