@@ -44,82 +44,6 @@ type Question struct {
 	Node     string // only this node and its workers, by ID in hex; "": all
 }
 
-// Drawing are bars over time. Times are Unix milliseconds; X and W are in pixels, of which Pixels make the range.
-type Drawing struct {
-	Begin  float64 `json:"begin"` // of the session
-	End    float64 `json:"end"`
-	From   float64 `json:"from"`
-	To     float64 `json:"to"`
-	Pixels int     `json:"pixels"`
-	Groups []Group `json:"groups"` // what colours stand for, by number
-	Nodes  []Node  `json:"nodes"`
-	Lanes  []*Lane `json:"lanes"` // of workers, by node and time
-	Tasks  int     `json:"tasks"` // attempts that ran in the range
-	// Unplaced counts those of them of which no node is known.
-	Unplaced int `json:"unplaced"`
-	// Longest are those of them that took longest, the longest first.
-	Longest []Longest `json:"longest"`
-	Folded  bool      `json:"folded"`
-	Notes   []string  `json:"notes"`
-}
-
-// Group is what a colour stands for: a function, or an outcome.
-type Group struct {
-	Name  string `json:"name"`
-	Tasks int    `json:"tasks"`
-}
-
-// Node is a node's life, and how many attempts ran on it at a time.
-type Node struct {
-	ID    string  `json:"id"` // "" stands for several, or for attempts of which no node is known
-	Name  string  `json:"name"`
-	Start float64 `json:"start,omitempty"` // 0: not known
-	End   float64 `json:"end,omitempty"`   // 0: it lived on
-	Lost  string  `json:"lost,omitempty"`  // why it died, if nobody wanted it
-	Cells []Cell  `json:"cells"`
-}
-
-// Lane is a worker's attempts and the actors that lived in it.
-type Lane struct {
-	Node   int    `json:"node"` // number in Nodes
-	Worker string `json:"worker"`
-	Bars   []Bar  `json:"bars"`
-	Cells  []Cell `json:"cells"`
-	Actors []Bar  `json:"actors"`
-
-	first int64
-	cells cells
-}
-
-// Bar is an attempt or an actor that is at least two pixels wide.
-type Bar struct {
-	Start float64 `json:"s"`
-	End   float64 `json:"e"`
-	Group int     `json:"g"`
-	ID    string  `json:"id"`
-	Name  string  `json:"n,omitempty"` // of an actor
-	State string  `json:"o,omitempty"` // failed or running; "" if it finished
-
-	row int // in the table of tasks
-}
-
-// Longest is an attempt that took longer than others, with its function's name.
-type Longest struct {
-	Bar
-	Node   int    `json:"node"` // number in Nodes
-	Worker string `json:"worker"`
-}
-
-// Cell is some pixels in which attempts ran that are too narrow to be seen.
-type Cell struct {
-	X      int     `json:"x"`
-	W      int     `json:"w"`
-	Group  int     `json:"g"`
-	Tasks  int     `json:"n,omitempty"` // that began here
-	Failed int     `json:"f,omitempty"`
-	Busy   float64 `json:"b"` // how many ran at a time
-}
-
 // drawer makes a drawing.
 type drawer struct {
 	*Drawing
@@ -372,43 +296,6 @@ func (d *drawer) lane(node int, worker stringtable.ID, start int64) *Lane {
 	return lane
 }
 
-// groupOf returns the number of an attempt's group, which decides its colour: that of its outcome or of its function.
-// state is "", failed or running.
-func (d *drawer) groupOf(r tasktable.PlacedRow, state string) int {
-	if d.q.Outcome {
-		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
-	}
-	kind := r.Kind() // ofKind has, by the attempt's kind, the group's number plus one; 0 if there is none yet
-	if kind >= len(d.ofKind) {
-		d.ofKind = append(d.ofKind, make([]int, kind+1-len(d.ofKind))...)
-	}
-	if d.ofKind[kind] == 0 {
-		d.ofKind[kind] = d.group(shortName(r.Function())) + 1
-	}
-	return d.ofKind[kind] - 1
-}
-
-// shortName is a function's name, which may have any length.
-func shortName(name []byte) string { return string(name[:min(len(name), 200)]) }
-
-// group returns the number of the group with a name, which it adds if it is new. When there are maxCounted groups, new
-// names share one. More than maxGroups are counted, because only at the end it is known which are the largest.
-func (d *drawer) group(name string) int {
-	const maxCounted = 10 * maxGroups
-	n, ok := d.groups[name]
-	if !ok {
-		if len(d.Groups) >= maxCounted {
-			name = "other functions"
-		}
-		if n, ok = d.groups[name]; !ok {
-			n = len(d.Groups)
-			d.groups[name] = n
-			d.Groups, d.total = append(d.Groups, Group{Name: name}), append(d.total, 0)
-		}
-	}
-	return n
-}
-
 // addActors adds to each lane a bar for the actor that lived in its worker, if it did so within the time range. One
 // without an end lives until sessionEnd, Unix nanoseconds. There are no lanes, and no bars, if the drawing is folded.
 func (d *drawer) addActors(ctx context.Context, m *moment.Moment, sessionEnd int64) error {
@@ -466,36 +353,4 @@ func (d *drawer) finish() {
 			lane.Cells = lane.cells.list(numbers, width)
 		}
 	}
-}
-
-// rankGroups puts the groups in order: the maxGroups with the most attempts first, and then one of all others. numbers
-// has, by the number that a group had, its new one. Outcomes keep the numbers that groupOf gives them.
-func (d *drawer) rankGroups() (numbers []int) {
-	order := make([]int, len(d.Groups))
-	for i := range order {
-		order[i] = i
-		d.Groups[i].Tasks = d.total[i]
-	}
-	numbers = slices.Clone(order)
-	if d.q.Outcome {
-		return numbers
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(d.total[b], d.total[a]), cmp.Compare(d.Groups[a].Name, d.Groups[b].Name))
-	})
-	var ranked []Group
-	for place, i := range order {
-		if place == maxGroups {
-			ranked = append(ranked, Group{Name: "all others"})
-		}
-		if numbers[i] = min(place, maxGroups); place >= maxGroups {
-			ranked[maxGroups].Tasks += d.total[i]
-		} else {
-			ranked = append(ranked, d.Groups[i])
-		}
-	}
-	if d.Groups = ranked; ranked == nil {
-		d.Groups = []Group{}
-	}
-	return numbers
 }
