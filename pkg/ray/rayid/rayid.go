@@ -91,7 +91,7 @@ func Parse[T ID](s string) (T, error) { return ParseBytes[T]([]byte(s)) }
 
 // ParseBytes parses an ID of type T in hex or base64, as Parse does. It does not keep s.
 func ParseBytes[T ID](s []byte) (id T, err error) {
-	dst := bytesOf(&id)
+	dst := Bytes(&id)
 	if len(s) == hex.EncodedLen(len(dst)) {
 		if _, err := hex.Decode(dst, s); err == nil {
 			return id, nil
@@ -110,8 +110,8 @@ func ParseBytes[T ID](s []byte) (id T, err error) {
 		hex.EncodedLen(len(dst)), base64.StdEncoding.EncodedLen(len(dst)))
 }
 
-// bytesOf returns the bytes of an ID, to write to.
-func bytesOf[T ID](id *T) []byte {
+// Bytes returns the bytes of an ID, which are the ID's own: writing to them changes it.
+func Bytes[T ID](id *T) []byte {
 	switch p := any(id).(type) {
 	case *Job:
 		return p[:]

@@ -287,9 +287,8 @@ func (d *Decoder) internText(raw []byte) stringtable.ID {
 	return d.texts.put(raw, d.strings.Intern(d.unquote(raw)))
 }
 
-// internID interns an identifier in binary; 0 if it is absent or Ray's nil. raw is as the event writes it, bytesOf the
-// identifier's bytes.
-func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) stringtable.ID {
+// internID interns an identifier in binary; 0 if it is absent or Ray's nil. raw is as the event writes it.
+func internID[T rayid.ID](d *Decoder, raw []byte) stringtable.ID {
 	if len(raw) == 0 {
 		return 0
 	}
@@ -298,20 +297,8 @@ func internID[T rayid.ID](d *Decoder, raw []byte, bytesOf func(*T) []byte) strin
 	}
 	parsed := idOf[T](raw)
 	var id stringtable.ID
-	if b := bytesOf(&parsed); !isNilID(b) {
-		id = d.strings.Intern(b)
+	if !parsed.Nil() {
+		id = d.strings.Intern(rayid.Bytes(&parsed))
 	}
 	return d.binaries.put(raw, id)
-}
-
-func isNilID(b []byte) bool { return allAre(b, 0) || allAre(b, 0xff) }
-
-// allAre reports whether all bytes of b are v.
-func allAre(b []byte, v byte) bool {
-	for _, c := range b {
-		if c != v {
-			return false
-		}
-	}
-	return true
 }

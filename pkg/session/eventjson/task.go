@@ -8,11 +8,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
-func actorBytes(id *rayid.Actor) []byte          { return id[:] }
-func nodeBytes(id *rayid.Node) []byte            { return id[:] }
-func workerBytes(id *rayid.Worker) []byte        { return id[:] }
-func groupBytes(id *rayid.PlacementGroup) []byte { return id[:] }
-
 // setAttempt sets which attempt of which task d.update is about. Without a task's ID, or with Ray's nil, the result is
 // unidentified: such an event is damaged (task_event_storage.py skips it, too).
 func (d *Decoder) setAttempt(raw []byte, attempt int64) subjectKind {
@@ -59,7 +54,7 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 		case "parentTaskId", "parent_task_id":
 			d.update.Parent = d.anyBinary(c.rawString()) // that of a driver's tasks is Ray's nil, and is shown
 		case "placementGroupId", "placement_group_id":
-			def.Group = internID(d, c.rawString(), groupBytes)
+			def.Group = internID[rayid.PlacementGroup](d, c.rawString())
 		case "serializedRuntimeEnv", "serialized_runtime_env":
 			def.RuntimeEnv = d.internText(c.rawString())
 		case "callSite", "call_site":
@@ -77,7 +72,7 @@ func (d *Decoder) definition(c *cursor, kind stringtable.ID) subjectKind {
 		return unidentified
 	}
 	subject := d.setAttempt(id, attempt)
-	d.update.Actor = internID(d, actor, actorBytes)
+	d.update.Actor = internID[rayid.Actor](d, actor)
 	// A creation task's ID has its actor's in it.
 	if d.update.Actor == 0 && subject == ofTask && def.Kind == d.internText(creationTask) {
 		creates := d.update.ID.Actor()
@@ -193,9 +188,9 @@ func (d *Decoder) taskLifecycle(c *cursor) subjectKind {
 		case "rayErrorInfo", "ray_error_info":
 			d.errorInfo(c)
 		case "nodeId", "node_id":
-			u.Node = internID(d, c.rawString(), nodeBytes)
+			u.Node = internID[rayid.Node](d, c.rawString())
 		case "workerId", "worker_id":
-			u.Worker = internID(d, c.rawString(), workerBytes)
+			u.Worker = internID[rayid.Worker](d, c.rawString())
 		case "workerPid", "worker_pid":
 			u.PID = int32(c.integer())
 		case "jobId", "job_id":

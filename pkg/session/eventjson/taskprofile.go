@@ -30,7 +30,7 @@ func (d *Decoder) taskProfile(c *cursor) subjectKind {
 	}
 	subject := d.setAttempt(id, attempt)
 	// Ray's nil task ID, all 0xff, is given and yet names no task.
-	if given := idOf[rayid.Task](id); subject == unidentified && len(id) > 0 && allAre(given[:], 0xff) {
+	if subject == unidentified && idOf[rayid.Task](id) == nilTask {
 		return ofNobody
 	}
 	if subject != ofTask || by == (Profiler{}) {
