@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -87,12 +88,11 @@ func (o *options) openStore(ctx context.Context, log logrus.FieldLogger) (blob.S
 // open makes the collector, without starting it, and registers the process' metrics.
 func (o *options) open(store blob.Store, metrics metricsRegistry) (*collector.Collector, error) {
 	metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	ignored := prometheus.NewGauge(prometheus.GaugeOpts{Name: "rayhistory_collector_settings_ignored",
+	ignored := promauto.With(metrics).NewGauge(prometheus.GaugeOpts{Name: "rayhistory_collector_settings_ignored",
 		Help: "1 if the collector ignores names that are no settings of its version; the log has them."})
 	if o.unknown != nil {
 		ignored.Set(1)
 	}
-	metrics.MustRegister(ignored)
 	o.Store, o.Registerer, o.Gatherer = metered.New(store, metrics), metrics, metrics
 	return collector.New(o.Options)
 }

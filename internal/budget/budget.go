@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -118,12 +119,13 @@ func WithCaller(ctx context.Context, key string) context.Context {
 func New(opts Options) *Budget {
 	b := &Budget{bytes: opts.Bytes, wait: opts.Wait}
 	b.wait = cmp.Or(b.wait, defaultWait)
-	b.waited = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	factory := promauto.With(opts.Registerer)
+	b.waited = factory.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "historyserver_answer_memory_wait_seconds",
 		Help:    "Time that answers waited for memory, if they had to, by the part of --max-answer-memory.",
 		Buckets: []float64{.003, .01, .03, .1, .3, 1, 3, 10},
 	}, []string{"part"})
-	b.refused = prometheus.NewCounterVec(prometheus.CounterOpts{
+	b.refused = factory.NewCounterVec(prometheus.CounterOpts{
 		Name: "historyserver_answer_memory_refused_total",
 		Help: "Answers refused for lack of memory: others held it for too long (busy), or all of it is not enough " +
 			"(too_large).",
@@ -139,21 +141,16 @@ func New(opts Options) *Budget {
 		for _, reason := range []string{"busy", "too_large"} {
 			b.refused.WithLabelValues(names[p], reason)
 		}
-	}
-	if opts.Registerer != nil {
-		opts.Registerer.MustRegister(b.waited, b.refused)
-		for p := range b.pools {
-			b.pools[p].register(opts.Registerer, names[p])
-		}
+		part.register(factory, names[p])
 	}
 	return b
 }
 
 // register adds the pool's metrics, which part distinguishes from those of other pools.
-func (l *pool) register(r prometheus.Registerer, part string) {
+func (l *pool) register(r promauto.Factory, part string) {
 	gauge := func(name, help string, value func() int64) {
 		opts := prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"part": part}}
-		r.MustRegister(prometheus.NewGaugeFunc(opts, func() float64 { return float64(value()) }))
+		r.NewGaugeFunc(opts, func() float64 { return float64(value()) })
 	}
 	gauge("historyserver_answer_memory_bytes", "Memory reserved for answers under way.", l.used.Load)
 	gauge("historyserver_answer_memory_limit_bytes", "Memory that answers under way may take.",

@@ -1,6 +1,9 @@
 package catalog
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
 
 type metrics struct {
 	refreshes, looks *prometheus.CounterVec
@@ -8,20 +11,19 @@ type metrics struct {
 
 // newMetrics registers the metrics. The label result is "ok" or "error".
 func newMetrics(r prometheus.Registerer, c *Catalog) metrics {
-	m := metrics{
-		refreshes: prometheus.NewCounterVec(prometheus.CounterOpts{
+	factory := promauto.With(r)
+	factory.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "historyserver_catalog_sessions", Help: "Sessions known to be stored.",
+	}, func() float64 { return float64(c.Cached().Len()) })
+	return metrics{
+		refreshes: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_catalog_refreshes_total", Help: "Listings of the session markers.",
 		}, []string{"result"}),
-		looks: prometheus.NewCounterVec(prometheus.CounterOpts{
+		looks: factory.NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_catalog_looks_total",
 			Help: "Listings of one session's objects, for its size and state.",
 		}, []string{"result"}),
 	}
-	sessions := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "historyserver_catalog_sessions", Help: "Sessions known to be stored.",
-	}, func() float64 { return float64(c.Cached().Len()) })
-	r.MustRegister(m.refreshes, m.looks, sessions)
-	return m
 }
 
 func resultLabel(err error) string {

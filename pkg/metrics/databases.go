@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -40,12 +41,10 @@ type cachedDatabase struct {
 // the one that was used last up to half of it, and the others together as much.
 func NewDatabases(store blob.Reader, root string, maxBytes int64, registerer prometheus.Registerer) *Databases {
 	d := &Databases{store: store, root: root, maxBytes: maxBytes / 2}
-	if registerer != nil {
-		registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "historyserver_metrics_memory_bytes",
-			Help: "Memory of the sessions' metrics that are kept for queries.",
-		}, func() float64 { return float64(d.Bytes()) }))
-	}
+	promauto.With(registerer).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "historyserver_metrics_memory_bytes",
+		Help: "Memory of the sessions' metrics that are kept for queries.",
+	}, func() float64 { return float64(d.Bytes()) })
 	return d
 }
 

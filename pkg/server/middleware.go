@@ -9,6 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/budget"
@@ -64,14 +65,13 @@ func proxiedByRay(r *http.Request) bool { return r.Header.Get("Content-Type") !=
 
 // observe counts and times requests and logs them.
 func (s *Server) observe(next http.Handler) http.Handler {
-	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	factory := promauto.With(s.opts.Registerer)
+	seconds := factory.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "historyserver_http_request_seconds", Help: "Time to answer a request, by route.",
 		Buckets: []float64{.001, .003, .01, .03, .1, .3, 1, 3, 10, 30},
 	}, []string{"route", "method", "code"})
-	inFlight := prometheus.NewGauge(prometheus.GaugeOpts{Name: "historyserver_http_requests_in_flight",
+	inFlight := factory.NewGauge(prometheus.GaugeOpts{Name: "historyserver_http_requests_in_flight",
 		Help: "Requests being answered."})
-	s.opts.Registerer.MustRegister(seconds, inFlight)
-
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inFlight.Inc()
 		defer inFlight.Dec()

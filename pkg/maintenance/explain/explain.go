@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/time/rate"
 
@@ -96,9 +97,9 @@ type attempts struct {
 // New makes an Explainer. Start begins its work.
 func New(opts Options) *Explainer {
 	perSecond, atOnce := rate.Limit(float64(opts.Requests)/60), max(1, opts.Requests/6) // those of ten seconds
-	x := &Explainer{
+	return &Explainer{
 		opts: opts, limiter: rate.NewLimiter(perSecond, atOnce),
-		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+		results: promauto.With(opts.Registerer).NewCounterVec(prometheus.CounterOpts{
 			Name: "historyserver_explained_sessions_total",
 			Help: "Ended sessions whose findings were kept in the background (ok), could not be (error), " +
 				"or were given up (given_up).",
@@ -107,8 +108,6 @@ func New(opts Options) *Explainer {
 		failing: cache.New[layout.Session, *attempts](maxFailing, cache.Forever, nil),
 		pause:   backoff.Backoff{Min: time.Second, Max: maxPause},
 	}
-	opts.Registerer.MustRegister(x.results)
-	return x
 }
 
 // Start explains sessions until Close.

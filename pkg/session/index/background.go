@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rayhistory/historyserver/internal/cache"
 	"github.com/rayhistory/historyserver/internal/guard"
 	"github.com/rayhistory/historyserver/internal/turns"
@@ -85,12 +86,11 @@ func failedAttempt(state string, err error) attempt {
 // NewBackground makes a Background that works on the sessions offered to it until Close.
 func NewBackground(writer *Writer, registry prometheus.Registerer) *Background {
 	ctx, stop := context.WithCancel(context.Background())
-	writes := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
-	}, []string{"result"})
-	registry.MustRegister(writes)
 	return &Background{
-		writer: writer, writes: writes, growth: growthBytes,
+		writer: writer, growth: growthBytes,
+		writes: promauto.With(registry).NewCounterVec(prometheus.CounterOpts{
+			Name: "historyserver_index_writes_total", Help: "Indexes of sessions written in the background.",
+		}, []string{"result"}),
 		slots: turns.New(1, turnTime), ctx: ctx, stop: stop,
 		queues: make(map[string][]job), indexes: newRemembered[attempt](), metrics: newRemembered[attempt](),
 		kept: newRemembered[attempt](),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -47,12 +48,11 @@ type Loader struct {
 
 // New makes a Loader, which works until Close.
 func New(opts Options) *Loader {
-	l := &Loader{opts: opts, loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+	l := &Loader{opts: opts, loads: promauto.With(opts.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "historyserver_session_loads_total",
 		Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events " +
 			"(both).",
 	}, []string{"from"})}
-	opts.Registerer.MustRegister(l.loads)
 	l.verifying, l.stop = context.WithCancel(context.Background())
 	if opts.Writer != nil {
 		l.background = index.NewBackground(opts.Writer, opts.Registerer)
