@@ -123,11 +123,16 @@ type entry[S Session] struct {
 	users     int           // callers that hold the session
 	element   *list.Element // of recent; nil if not in it
 
-	readAt      time.Time     // when the last successful load or refresh began
-	refreshed   time.Time     // when the last refresh ended, well or not
-	refreshTook time.Duration // the last refresh
-	refreshing  bool
-	refreshErr  error // of the last refresh
+	readAt  time.Time // when the last successful load or refresh began
+	refresh refreshState
+}
+
+// refreshState is what is known of a session's refreshes.
+type refreshState struct {
+	running bool
+	ended   time.Time // the load, or the last refresh, well or not
+	took    time.Duration
+	err     error
 }
 
 // DefaultRefreshEvery is the default of Options.RefreshEvery.

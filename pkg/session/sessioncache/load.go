@@ -80,7 +80,7 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.session, e.err, e.loadEnded, e.readAt, e.refreshed = session, err, time.Now(), began, time.Now()
+	e.session, e.err, e.loadEnded, e.readAt, e.refresh.ended = session, err, time.Now(), began, time.Now()
 	if e.giveUp != nil {
 		e.giveUp.Stop()
 		e.giveUp = nil
@@ -121,12 +121,12 @@ func (c *Cache[S]) finish(e *entry[S], began time.Time, session S, err error) {
 func (c *Cache[S]) refresh(ctx context.Context, e *entry[S]) S {
 	c.mu.Lock()
 	session := e.session
-	pause := max(c.opts.RefreshEvery, min(refreshShare*e.refreshTook, maxPause))
-	if e.refreshing || time.Since(e.refreshed) < pause || !c.opts.Growing(e.ref, e.readAt) {
+	pause := max(c.opts.RefreshEvery, min(refreshShare*e.refresh.took, maxPause))
+	if e.refresh.running || time.Since(e.refresh.ended) < pause || !c.opts.Growing(e.ref, e.readAt) {
 		c.mu.Unlock()
 		return session
 	}
-	e.refreshing = true
+	e.refresh.running = true
 	c.mu.Unlock()
 
 	done := make(chan struct{})
@@ -158,18 +158,18 @@ func (c *Cache[S]) runRefresh(e *entry[S], session S) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e.refreshing, e.refreshed, e.refreshTook = false, time.Now(), time.Since(began)
+	e.refresh.running, e.refresh.ended, e.refresh.took = false, time.Now(), time.Since(began)
 	c.metrics.refreshes.WithLabelValues(refreshResult(changed, err)).Inc()
 	log := c.opts.Log.WithField("session", e.ref.String())
 	switch {
 	case c.ctx.Err() != nil:
 		return
-	case err != nil && e.refreshErr == nil:
+	case err != nil && e.refresh.err == nil:
 		log.WithError(err).Warn("cannot refresh a session; it is shown as it was")
-	case err == nil && e.refreshErr != nil:
+	case err == nil && e.refresh.err != nil:
 		log.Info("a session can be refreshed again")
 	}
-	e.refreshErr = err
+	e.refresh.err = err
 	if err == nil {
 		e.readAt = began
 	}
