@@ -16,21 +16,15 @@ import (
 
 // loadStatus is how far a session's load is, as JSON.
 type loadStatus struct {
-	State        sessioncache.State `json:"state"`
-	BytesDone    int64              `json:"bytes_done"`
-	BytesTotal   int64              `json:"bytes_total"`
-	ObjectsDone  int64              `json:"objects_done"`
-	ObjectsTotal int64              `json:"objects_total"`
-	Seconds      float64            `json:"seconds"`
-	Error        string             `json:"error,omitempty"`
+	State sessioncache.State `json:"state"`
+	sessioncache.Progress
+	Seconds float64 `json:"seconds"`
+	Error   string  `json:"error,omitempty"`
 }
 
 // loadStatusOf returns how far a load is, for programs. The store's own error is only in the log.
 func loadStatusOf(st sessioncache.Status) loadStatus {
-	p := loadStatus{
-		State: st.State, BytesDone: st.Progress.BytesDone, BytesTotal: st.Progress.BytesTotal,
-		ObjectsDone: st.Progress.ObjectsDone, ObjectsTotal: st.Progress.ObjectsTotal, Seconds: st.Elapsed.Seconds(),
-	}
+	p := loadStatus{State: st.State, Progress: st.Progress, Seconds: st.Elapsed.Seconds()}
 	if st.Err != nil {
 		p.Error = "its events cannot be read; the server's log says why"
 	}

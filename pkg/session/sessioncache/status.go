@@ -20,8 +20,10 @@ const (
 
 // Progress is how far a load is. Totals are 0 until they are known.
 type Progress struct {
-	BytesDone, BytesTotal     int64
-	ObjectsDone, ObjectsTotal int64
+	BytesDone    int64 `json:"bytes_done"`
+	BytesTotal   int64 `json:"bytes_total"`
+	ObjectsDone  int64 `json:"objects_done"`
+	ObjectsTotal int64 `json:"objects_total"`
 }
 
 // progressOf reads a counter of progress.
