@@ -59,8 +59,7 @@ func parse(fs *pflag.FlagSet, args []string) (unknown, mistakes error) {
 		mistakes = errors.Join(mistakes, fs.Set(f.Name, value))
 		return nil
 	})
-	var noFlag *pflag.NotExistError
-	if errors.As(err, &noFlag) {
+	if _, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		unknown = settings.FlagError(err, fs, "collector")
 		err = errOfAll
 	}

@@ -214,8 +214,7 @@ func checkNames(env map[string]string, flagSets []*pflag.FlagSet) error {
 // flag in the help that is spelled most like it.
 func FlagError(err error, fs *pflag.FlagSet, command string) error {
 	like := ""
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		var names []string
 		fs.VisitAll(func(f *pflag.Flag) {
 			if !f.Hidden { // a hidden one, which has no effect with this command, is no help

@@ -95,8 +95,7 @@ func (d *Dashboard) answerErrors(h handler) func(http.ResponseWriter, *Request) 
 		if err == nil || r.Context().Err() != nil {
 			return
 		}
-		var refused *rayError
-		if errors.As(err, &refused) {
+		if refused, ok := errors.AsType[*rayError](err); ok {
 			writeEnvelope(w, refused.status, refused.text, pyjson.Obj("result", nil)) // the form of the State API
 			return
 		}

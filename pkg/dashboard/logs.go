@@ -30,8 +30,7 @@ func oneLog(w http.ResponseWriter, r *Request) error {
 			return sendLog(w, r, &o, found)
 		}
 	}
-	var refused *rayError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*rayError](err); ok {
 		return writeText(w, refused.status, refused.text)
 	}
 	return err

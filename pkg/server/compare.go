@@ -31,8 +31,7 @@ func (s *Server) addCompare(ws *restful.WebService) {
 // compareJSON answers with a comparison as JSON.
 func (s *Server) compareJSON(w http.ResponseWriter, r *http.Request, chosen choice) error {
 	report, err := s.compare(r, chosen)
-	var nothing *compare.NothingError
-	if errors.As(err, &nothing) {
+	if nothing, ok := errors.AsType[*compare.NothingError](err); ok {
 		return &problem.Problem{Status: http.StatusNotFound, Title: "Nothing to compare", Detail: nothing.Detail,
 			Advice: nothing.Advice}
 	}

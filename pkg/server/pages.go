@@ -57,8 +57,7 @@ func (s *Server) findingsPage(w http.ResponseWriter, r *dashboard.Request) (web.
 		return nil, err
 	}
 	report, err := whole.OfJob(query.Get("job_id"), query.Get("submission_id"))
-	var none *findings.NoJobError
-	if errors.As(err, &none) {
+	if none, ok := errors.AsType[*findings.NoJobError](err); ok {
 		err = &problem.Problem{Status: http.StatusNotFound, Title: "No such job", Detail: none.Detail, Advice: none.Advice}
 	}
 	if err != nil {

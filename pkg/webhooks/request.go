@@ -87,8 +87,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	hide := redact.New(append(partsOf(req.URL), r.address, string(r.secret))...)
 	resp, err := c.Do(req)
 	if err != nil {
-		var withAddress *url.Error
-		if errors.As(err, &withAddress) {
+		if withAddress, ok := errors.AsType[*url.Error](err); ok {
 			err = withAddress.Err
 		}
 		return hide.Error(err)

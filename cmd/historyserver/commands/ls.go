@@ -270,8 +270,7 @@ func (o *operator) addFilter(fs *pflag.FlagSet) func() (catalog.Filter, error) {
 		if _, fromServer := o.history.(serverHistory); err == nil && !fromServer {
 			err = findings.CheckKind(f)
 		}
-		var wrong *param.Error
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*param.Error](err); ok {
 			err = fmt.Errorf("--%s=%.40q: want %s", filterFlag(wrong.Name), wrong.Value, wrong.Want)
 		}
 		if err != nil {

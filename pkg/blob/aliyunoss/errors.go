@@ -82,8 +82,7 @@ var statusOfOther = sync.OnceValue(func() *regexp.Regexp {
 
 // statusOf is the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {
-	var refused oss.ServiceError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[oss.ServiceError](err); ok {
 		return refused.StatusCode
 	}
 	for ; err != nil; err = errors.Unwrap(err) {

@@ -48,8 +48,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 
 // statusOf is the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {
-	var response *azcore.ResponseError
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[*azcore.ResponseError](err); ok {
 		return response.StatusCode
 	}
 	return 0

@@ -60,8 +60,7 @@ var errNotGCS = errors.New("this is not the answer of Google Cloud Storage: corr
 
 // statusOf is the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {
-	var refused *googleapi.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*googleapi.Error](err); ok {
 		return refused.Code
 	}
 	return 0

@@ -28,8 +28,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return missing
 	}
 	code, message, status := codeOf(err), "", statusOf(err)
-	var apiErr smithy.APIError
-	if errors.As(err, &apiErr) {
+	if apiErr, ok := errors.AsType[smithy.APIError](err); ok {
 		message = apiErr.ErrorMessage()
 	}
 	var response *smithyhttp.ResponseError
@@ -61,8 +60,7 @@ const noSuchBucket, noSuchKey = "NoSuchBucket", "NoSuchKey"
 
 // codeOf is the service's code of an error, "" if there is none.
 func codeOf(err error) string {
-	var apiErr smithy.APIError
-	if errors.As(err, &apiErr) {
+	if apiErr, ok := errors.AsType[smithy.APIError](err); ok {
 		return apiErr.ErrorCode()
 	}
 	return ""

@@ -316,8 +316,7 @@ func makePauses(stack *middleware.Stack) error {
 		in middleware.FinalizeInput, next middleware.FinalizeHandler) (middleware.FinalizeOutput, middleware.Metadata,
 		error) {
 		out, metadata, err := next.HandleFinalize(ctx, in)
-		var refused *smithyhttp.ResponseError
-		if errors.As(err, &refused) && refused.Response != nil {
+		if refused, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && refused.Response != nil {
 			// If ctx ends, the SDK notices, too.
 			_ = remote.Pause(ctx, refused.HTTPStatusCode(), refused.Response.Header)
 		}

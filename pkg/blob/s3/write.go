@@ -97,8 +97,7 @@ func countAttempts(n *int) func(*awss3.Options) {
 
 // statusOf is the HTTP status behind an error, 0 if there is none.
 func statusOf(err error) int {
-	var response *smithyhttp.ResponseError
-	if errors.As(err, &response) {
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return response.HTTPStatusCode()
 	}
 	return 0

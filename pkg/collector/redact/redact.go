@@ -152,8 +152,7 @@ func (r *rules) addRule(expression string, literals map[string]uint64) error {
 	}
 	parsed, err := syntax.Parse(expression, syntax.Perl)
 	if err != nil {
-		var wrong *syntax.Error
-		if errors.As(err, &wrong) {
+		if wrong, ok := errors.AsType[*syntax.Error](err); ok {
 			return errors.New(string(wrong.Code))
 		}
 		return err

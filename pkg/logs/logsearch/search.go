@@ -252,8 +252,7 @@ func (r *run) countRead(n int) error {
 
 // problemOf describes why a log could not be searched. What a store says is not for everybody: it may hold signatures.
 func problemOf(err error) string {
-	var gap *chunks.Gap
-	if errors.As(err, &gap) {
+	if gap, ok := errors.AsType[*chunks.Gap](err); ok {
 		if gap.Err == nil {
 			return gap.What()
 		}

@@ -129,8 +129,7 @@ func (h *Handlers) fleetReport(r *http.Request, form url.Values, whole bool) (*f
 	if ctx.Err() != nil && err != nil {
 		err = context.Cause(ctx)
 	}
-	var many *fleet.TooManyError
-	if errors.As(err, &many) {
+	if _, ok := errors.AsType[*fleet.TooManyError](err); ok {
 		err = &problem.Problem{Status: http.StatusBadRequest, Title: "Too many sessions", Detail: problem.Sentence(err),
 			Advice: fewerDays}
 	}

@@ -37,8 +37,7 @@ func (h *Handlers) Homepage(w http.ResponseWriter, r *http.Request) error {
 		Beginning: l.Beginning}
 	status := h.addTrouble(&page, l)
 	page.Totals, page.Versions, page.DashboardDir = l.Totals(now), h.opts.Frontends.Versions(), h.opts.Frontends.Dir
-	var wrong *param.Error
-	if errors.As(wrongErr, &wrong) {
+	if wrong, ok := errors.AsType[*param.Error](wrongErr); ok {
 		page.Wrong = web.Wrong{Error: *wrong}
 		web.Write(w, http.StatusBadRequest, page)
 		return nil

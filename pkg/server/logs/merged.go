@@ -60,8 +60,7 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Se
 	}
 	status := http.StatusOK
 	merged, err := h.readMerged(r.Context(), session, form)
-	var wrong *param.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*param.Error](err); ok {
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
 	}
 	if err != nil {
@@ -85,8 +84,7 @@ func (h *Handlers) MergedLogs(w http.ResponseWriter, r *http.Request, session Se
 func redirectToMerged(w http.ResponseWriter, r *http.Request, session Session) error {
 	form := r.URL.Query()
 	found, began, err := dashboard.LogsAbout(r.Context(), session.Moment, form)
-	var wrong *param.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*param.Error](err); ok {
 		return problem.BadRequest(wrong)
 	}
 	if err != nil {

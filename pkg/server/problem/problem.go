@@ -63,13 +63,11 @@ func NotStored(cause error, detail string, ways []web.Link) *Problem {
 
 // BadRequest is the answer to a request whose address or parameters are wrong. err says what is wrong.
 func BadRequest(err error) *Problem {
-	var wrong *param.Error
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*param.Error](err); ok {
 		return &Problem{Status: http.StatusBadRequest, Title: "A value cannot be used", Detail: wrong.Sentence(),
 			Advice: "Correct it and try again.", cause: err}
 	}
-	var unknown *param.UnknownError
-	if errors.As(err, &unknown) {
+	if unknown, ok := errors.AsType[*param.UnknownError](err); ok {
 		p := &Problem{Status: http.StatusBadRequest, Title: "Unknown parameter",
 			Detail: fmt.Sprintf("There is no parameter %.40q here.", unknown.Name)}
 		p.Advice = "This address takes no parameters."

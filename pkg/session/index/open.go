@@ -60,8 +60,7 @@ func (o *Opener) Reject(ref layout.Session, fingerprint string, reason error) {
 // logUnusable logs why events are replayed though there is an index.
 func (o *Opener) logUnusable(ref layout.Session, reason error) {
 	log := o.Log.WithError(reason).WithField("session", ref.String())
-	var caught *guard.Panic
-	if errors.As(reason, &caught) {
+	if caught, ok := errors.AsType[*guard.Panic](reason); ok {
 		log = log.WithField("stack", string(caught.Stack))
 	}
 	log.Warn("cannot use a session's index; its events are replayed")

@@ -211,8 +211,7 @@ func (r *rows) readGroup(n int, part Part, into *rowBuffer) (pages []*page, err 
 		}
 		return err
 	})
-	var caught *guard.Panic
-	if errors.As(err, &caught) {
+	if _, ok := errors.AsType[*guard.Panic](err); ok {
 		err = fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
 	return pages, err

@@ -43,8 +43,7 @@ func NoCredentials(ctx context.Context, err error, set string) error {
 
 // Credentials returns the CredentialsError in err without the errors around it; nil if there is none.
 func Credentials(err error) error {
-	var missing *CredentialsError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*CredentialsError](err); ok {
 		return missing
 	}
 	return nil
