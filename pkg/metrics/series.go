@@ -4,7 +4,6 @@ import (
 	"math"
 	"sort"
 
-	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -60,12 +59,13 @@ const minTime = math.MinInt64 + 1
 
 // Iterator returns its samples from mint to maxt (Unix milliseconds, inclusive). Where it ends there is a stale marker.
 func (s *Series) Iterator(mint, maxt int64) chunkenc.Iterator {
-	return &iterator[int64]{parts: s.parts, last: mint - 1, maxt: maxt}
+	return &iterator[int64]{Iterator: chunkenc.NewNopIterator(), parts: s.parts, last: mint - 1, maxt: maxt}
 }
 
-// iterator implements chunkenc.Iterator. Its type parameter is int64 always: go vet takes a Seek(int64) for a misspelt
-// io.Seeker.
+// iterator implements chunkenc.Iterator; what Ray's exporters do not have, native histograms and start times, is as in
+// one without samples. Its type parameter is int64 always: go vet takes a Seek(int64) for a misspelt io.Seeker.
 type iterator[millis int64] struct {
+	chunkenc.Iterator
 	parts []part
 	part  int   // index of the part
 	read  int   // index of the part's next read
@@ -149,19 +149,3 @@ func (i *iterator[millis]) At() (int64, float64) { return i.time, i.value }
 
 // AtT implements chunkenc.Iterator.
 func (i *iterator[millis]) AtT() int64 { return i.time }
-
-// AtST implements chunkenc.Iterator: Ray's exporters tell no start times.
-func (*iterator[millis]) AtST() int64 { return 0 }
-
-// AtHistogram implements chunkenc.Iterator: there are no native histograms.
-func (*iterator[millis]) AtHistogram(*histogram.Histogram) (int64, *histogram.Histogram) {
-	return 0, nil
-}
-
-// AtFloatHistogram implements chunkenc.Iterator: there are no native histograms.
-func (*iterator[millis]) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogram.FloatHistogram) {
-	return 0, nil
-}
-
-// Err implements chunkenc.Iterator.
-func (*iterator[millis]) Err() error { return nil }

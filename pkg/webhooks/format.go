@@ -69,9 +69,11 @@ type object = map[string]any
 // nothing in them becomes a link.
 func teamsCard(e *Event, _ string) any {
 	var body []object
+	weight := "Bolder" // the first line stands out
 	for line := range strings.SplitSeq(plainText(e), "\n") {
 		body = append(body, object{"type": "RichTextBlock",
-			"inlines": []object{{"type": "TextRun", "text": withoutLinks(line), "weight": fontWeight(len(body))}}})
+			"inlines": []object{{"type": "TextRun", "text": withoutLinks(line), "weight": weight}}})
+		weight = "Default"
 	}
 	card := object{"$schema": "http://adaptivecards.io/schemas/adaptive-card.json", "type": "AdaptiveCard",
 		"version": "1.4", "body": body}
@@ -80,14 +82,6 @@ func teamsCard(e *Event, _ string) any {
 	}
 	return object{"type": "message", "attachments": []object{{"content": card,
 		"contentType": "application/vnd.microsoft.card.adaptive"}}}
-}
-
-// fontWeight returns the weight of the font of a card's line: the first line, 0, stands out.
-func fontWeight(line int) string {
-	if line == 0 {
-		return "Bolder"
-	}
-	return "Default"
 }
 
 // pagerDutyAlert returns an event as one of PagerDuty's Events API v2, with the event itself as details. When it is

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func kubeRayCommand(role string, params map[string]any) string {
 	if _, ok := params["dashboard-host"]; !ok && role == roleHead {
 		command += " --dashboard-host=0.0.0.0"
 	}
-	for _, name := range sortedKeys(params) {
+	for _, name := range slices.Sorted(maps.Keys(params)) {
 		given := scalarText(params[name])
 		isBool := strings.EqualFold(given, "true") || strings.EqualFold(given, "false")
 		switch {

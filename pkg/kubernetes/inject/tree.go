@@ -1,10 +1,6 @@
 package inject
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-)
+import "fmt"
 
 // The manifests are trees of map[string]any and []any, as YAML and JSON give them; null and absent are the same.
 
@@ -75,5 +71,3 @@ func quantities(m map[string]string) map[string]any {
 	}
 	return out
 }
-
-func sortedKeys(m map[string]any) []string { return slices.Sorted(maps.Keys(m)) }

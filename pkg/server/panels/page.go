@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,10 +84,14 @@ func (p *Panels) Page(w http.ResponseWriter, r *dash.Request, name string, onePa
 // emptyPage is a page without panels, with the sentence that says why it has none.
 func emptyPage(r *dash.Request, sentence string, onePanel bool) web.Panels {
 	query := r.Query()
+	theme := query.Get("theme")
+	if theme != "light" && theme != "dark" {
+		theme = ""
+	}
 	return web.Panels{
 		Frame: frameOf(r), API: apiAddress(r.URL.EscapedPath()), Title: "Metrics", OnePanel: onePanel,
 		Kiosk: query.Has("kiosk"),
-		Theme: oneOf(query.Get("theme"), "light", "dark"), Timezone: query.Get("timezone"), Missing: sentence,
+		Theme: theme, Timezone: query.Get("timezone"), Missing: sentence,
 	}
 }
 
@@ -276,14 +279,6 @@ func hiddenParams(query url.Values) (params []web.Param) {
 		}
 	}
 	return params
-}
-
-// oneOf returns a text if it is one of some texts, otherwise "".
-func oneOf(text string, allowed ...string) string {
-	if slices.Contains(allowed, text) {
-		return text
-	}
-	return ""
 }
 
 // findingsWait is how long a page waits for the findings. Without them it is complete but for its marks.

@@ -190,8 +190,10 @@ func (c *Cache[S]) joinEntry(ref layout.Session) *entry[S] {
 	}
 	if e == nil {
 		e = c.start(ref)
+	} else if e.loadEnded.IsZero() {
+		c.metrics.gets.WithLabelValues("joined").Inc()
 	} else {
-		c.metrics.gets.WithLabelValues(e.getResult()).Inc()
+		c.metrics.gets.WithLabelValues("hit").Inc()
 	}
 	e.waiters++
 	if e.giveUp != nil {
@@ -199,14 +201,6 @@ func (c *Cache[S]) joinEntry(ref layout.Session) *entry[S] {
 		e.giveUp = nil
 	}
 	return e
-}
-
-// getResult is the label of a request for an entry that exists, in the metric of gets.
-func (e *entry[S]) getResult() string {
-	if e.loadEnded.IsZero() {
-		return "joined"
-	}
-	return "hit"
 }
 
 // leaveEntry ends what joinEntry began. When the last caller leaves a load that still runs, the load is cancelled after
