@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestWriteReplacesWhole(t *testing.T) {
@@ -28,12 +29,8 @@ func TestWriteFailsWithoutTrace(t *testing.T) {
 	// The name is taken by a folder, so that the rename fails after the bytes were written.
 	path := filepath.Join(dir, "state.json")
 	must.OK(t, os.MkdirAll(filepath.Join(path, "x"), 0o755))
-	if err := Write(path, []byte("x")); err == nil {
-		t.Fatal("wrote over a folder")
-	}
-	if err := Write(filepath.Join(dir, "missing", "x"), nil); err == nil {
-		t.Fatal("wrote into a missing folder")
-	}
+	must.True(t, Write(path, []byte("x")) != nil, "wrote over a folder")
+	must.True(t, Write(filepath.Join(dir, "missing", "x"), nil) != nil, "wrote into a missing folder")
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Fatalf("left %v, %v", entries, err)
 	}
@@ -49,7 +46,5 @@ func TestFolderThatCannotBeSynced(t *testing.T) {
 	}
 	must.OK(t, SyncFolder(r))
 	must.OK(t, r.Close())
-	if err := SyncFolder(r); err == nil {
-		t.Error("a closed folder is synced")
-	}
+	says.True(t, SyncFolder(r) != nil, "a closed folder is synced")
 }

@@ -3,6 +3,8 @@ package background
 import (
 	"context"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestWorker(t *testing.T) {
@@ -21,16 +23,12 @@ func TestWorker(t *testing.T) {
 	w.Start(func(context.Context) { w.Start(until("started by work")) })
 	w.Start(until("two"))
 	w.Close()
-	if len(ended) != 3 {
-		t.Errorf("%d of 3 had ended when Close returned", len(ended))
-	}
+	says.Equal(t, len(ended), 3, "%d of 3 had ended when Close returned", len(ended))
 }
 
 func TestSignal(t *testing.T) {
 	c := make(chan struct{}, 1)
 	Signal(c)
 	Signal(c) // one waits there already
-	if len(c) != 1 {
-		t.Errorf("%d signals wait, want 1", len(c))
-	}
+	says.Equal(t, len(c), 1, "signals wait")
 }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestBackoff(t *testing.T) {
@@ -15,9 +17,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("wait %d is %v, want about %v", i, wait, middle)
 		}
 	}
-	if n := b.Errors(); n != 100 {
-		t.Errorf("%d errors", n)
-	}
+	says.Equal(t, b.Errors(), 100, "errors")
 	b.Reset()
 	if wait := b.Next(); b.Errors() != 1 || wait > time.Second*5/4 {
 		t.Errorf("after a success: %v, %d errors", wait, b.Errors())
@@ -27,8 +27,6 @@ func TestBackoff(t *testing.T) {
 func TestRequested(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": 0, "3": 3 * time.Second, "-1": 0, "soon": 0,
 		"99999999999": math.MaxInt32 * time.Second, "Fri, 01 Jan 1999 00:00:00 GMT": 0} {
-		if got := Requested(http.Header{"Retry-After": {value}}); got != want {
-			t.Errorf("Requested(%q) = %s, want %s", value, got, want)
-		}
+		says.Equal(t, Requested(http.Header{"Retry-After": {value}}), want, "Requested(%q)", value)
 	}
 }

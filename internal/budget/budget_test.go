@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func reserve(t *testing.T, b *Budget, p Part, bytes int64) func() {
@@ -44,9 +45,7 @@ func TestBounds(t *testing.T) {
 			}()
 		}
 		time.Sleep(time.Minute)
-		if done.Load() != 100 {
-			t.Errorf("%d of 100 were answered", done.Load())
-		}
+		says.Equal(t, done.Load(), 100, "of 100 were answered")
 		reserve(t, b, Work, 300)() // all was given back
 	})
 }
@@ -70,9 +69,7 @@ func TestBusy(t *testing.T) {
 		for _, p := range []Part{Answer, Parse, LargeParse} {
 			reserve(t, b, p, b.Size(p))()
 		}
-		if n := testutil.ToFloat64(b.refused.WithLabelValues("work", "busy")); n != 1 {
-			t.Errorf("%v refused, want 1", n)
-		}
+		says.Equal(t, testutil.ToFloat64(b.refused.WithLabelValues("work", "busy")), 1, "refused")
 		release()
 		// What is more than the part waits for all of it, and is alone then.
 		release = reserve(t, b, Work, 700)
@@ -109,14 +106,10 @@ func TestQueue(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			if refused.Load() != 10 {
-				t.Errorf("%s: %d refused at once, want 10", names[p], refused.Load())
-			}
+			says.Equal(t, refused.Load(), 10, "%s", names[p])
 			release()
 			synctest.Wait()
-			if served.Load() != most {
-				t.Errorf("%s: %d served, want %d", names[p], served.Load(), most)
-			}
+			says.Equal(t, served.Load(), most, "%s", names[p])
 		}
 		if small := New(Options{Bytes: 32 << 20}); small.pools[Work].maxWaiting*waiterAnswer > small.Size(Answer)/4 {
 			t.Errorf("%d may wait for work", small.pools[Work].maxWaiting)
@@ -166,7 +159,5 @@ func TestOneCaller(t *testing.T) {
 func TestNoBudget(t *testing.T) {
 	var b *Budget
 	reserve(t, b, Work, 1<<50)()
-	if b.Size(Parse) < 1<<60 {
-		t.Error("no budget has a bound")
-	}
+	says.True(t, b.Size(Parse) >= 1<<60, "no budget has a bound")
 }

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestDropsThoseUsedLongestAgo compares a cache with a list of its keys in order of use.
@@ -43,9 +47,8 @@ func TestDropsThoseUsedLongestAgo(t *testing.T) {
 		default:
 			got, ok := c.Get(key)
 			want, known := costs[key]
-			if got != want || ok != known {
-				t.Fatalf("step %d, key %d: %d, %v; want %d, %v", step, key, got, ok, want, known)
-			}
+			must.True(t, got == want && ok == known, "step %d, key %d: %d, %v; want %d, %v", step, key, got, ok, want,
+				known)
 			if known {
 				remove(key)
 				keys, costs[key] = append(keys, key), want
@@ -106,10 +109,8 @@ func TestLoad(t *testing.T) {
 					}()
 				}
 				time.Sleep(2 * time.Second)
-				if loads.Load() != 1 || right.Load() != 10 || len(c.loads) != 0 {
-					t.Errorf("%d loads, %d of 10 answers are right, %d loads are left", loads.Load(), right.Load(),
-						len(c.loads))
-				}
+				says.True(t, loads.Load() == 1 && right.Load() == 10 && len(c.loads) == 0,
+					"%d loads, %d of 10 answers are right, %d loads are left", loads.Load(), right.Load(), len(c.loads))
 				_, _ = c.Load(t.Context(), "a", load)
 				if want := map[bool]int64{true: 1, false: 2}[name == "value"]; loads.Load() != want {
 					t.Errorf("%d loads after another request, want %d", loads.Load(), want)
@@ -132,9 +133,7 @@ func TestLoadIsLeft(t *testing.T) {
 			return 0, ctx.Err()
 		})
 		synctest.Wait()
-		if !errors.Is(err, context.DeadlineExceeded) || !ended {
-			t.Errorf("%v; the load ended: %v", err, ended)
-		}
+		says.True(t, errors.Is(err, context.DeadlineExceeded) && ended, "%v; the load ended: %v", err, ended)
 	})
 }
 

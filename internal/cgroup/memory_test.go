@@ -3,6 +3,8 @@ package cgroup
 import (
 	"testing"
 	"testing/fstest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestMemoryLimit(t *testing.T) {
@@ -38,9 +40,7 @@ func TestMemoryLimit(t *testing.T) {
 			for name, text := range test.files {
 				root[name] = &fstest.MapFile{Data: []byte(text)}
 			}
-			if got := MemoryLimit(root); got != test.want {
-				t.Errorf("%d, want %d", got, test.want)
-			}
+			says.Equal(t, MemoryLimit(root), test.want)
 		})
 	}
 }

@@ -19,9 +19,7 @@ func TestClusters(t *testing.T) {
 	data := t.TempDir()
 	must.OK(t, addClusters(data))
 	listing := list(t, data)
-	if listing.Len() < 10 {
-		t.Fatalf("%d sessions", listing.Len())
-	}
+	must.True(t, listing.Len() >= 10, "%d sessions", listing.Len())
 	for e := range listing.All() {
 		if d := e.Duration(time.Now()); e.Running || d < 10*time.Second || d > time.Hour {
 			t.Errorf("%s: running %t, %s", e.Ref, e.Running, d)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestPanicIsAnErrorThatNamesWhatWasRead(t *testing.T) {
@@ -13,18 +15,12 @@ func TestPanicIsAnErrorThatNamesWhatWasRead(t *testing.T) {
 		return nil
 	})
 	var caught *Panic
-	if !errors.As(err, &caught) || !strings.Contains(err.Error(), "index/texts.parquet") ||
-		!strings.Contains(string(caught.Stack), "guard_test.go") {
-		t.Errorf("%v", err)
-	}
+	says.True(t, errors.As(err, &caught) && strings.Contains(err.Error(), "index/texts.parquet") &&
+		strings.Contains(string(caught.Stack), "guard_test.go"), "%v", err)
 }
 
 func TestErrorStaysWhatItIs(t *testing.T) {
 	want := errors.New("gone")
-	if err := CatchPanic("x", func() error { return want }); err != want {
-		t.Error(err)
-	}
-	if err := CatchPanic("x", func() error { return nil }); err != nil {
-		t.Error(err)
-	}
+	says.Equal(t, CatchPanic("x", func() error { return want }), want)
+	says.OK(t, CatchPanic("x", func() error { return nil }))
 }

@@ -3,6 +3,8 @@ package human
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestSuggest(t *testing.T) {
@@ -14,8 +16,6 @@ func TestSuggest(t *testing.T) {
 		if want != "" {
 			want = " (did you mean " + want + "?)"
 		}
-		if got := Suggest(typed, names); got != want {
-			t.Errorf("%.20q: %q, want %q", typed, got, want)
-		}
+		says.Equal(t, Suggest(typed, names), want, "%.20q", typed)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestEach(t *testing.T) {
@@ -42,10 +44,8 @@ func TestEach(t *testing.T) {
 					return nil
 				})
 			}
-			if fmt.Sprint(read) != test.want || (err == nil) != (test.err == "") || err != nil &&
-				!strings.Contains(err.Error(), test.err) {
-				t.Errorf("read %v, %v", read, err)
-			}
+			says.True(t, fmt.Sprint(read) == test.want && (err == nil) == (test.err == "") &&
+				(err == nil || strings.Contains(err.Error(), test.err)), "read %v, %v", read, err)
 		})
 	}
 }
@@ -56,9 +56,7 @@ func TestEveryLength(t *testing.T) {
 		read := 0
 		text := `[{"x":"` + strings.Repeat("x", n) + `"},{}]`
 		err := Each(New(strings.NewReader(text), 1000), 3, func(struct{}) error { read++; return nil })
-		if err == nil && read != 2 {
-			t.Errorf("with %d bytes: %d elements", n, read)
-		}
+		says.True(t, err != nil || read == 2, "with %d bytes: %d elements", n, read)
 	}
 }
 
@@ -69,9 +67,8 @@ func TestMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	err := Each(New(strings.NewReader(text), 1000), 1000, func(struct{ A, B, C, D, E string }) error { return nil })
 	runtime.ReadMemStats(&after)
-	if !errors.Is(err, ErrMany) || after.TotalAlloc-before.TotalAlloc > 1<<20 {
-		t.Errorf("%v after %d bytes", err, after.TotalAlloc-before.TotalAlloc)
-	}
+	says.True(t, errors.Is(err, ErrMany) && after.TotalAlloc-before.TotalAlloc <= 1<<20, "%v after %d bytes", err,
+		after.TotalAlloc-before.TotalAlloc)
 }
 
 // TestSpace: a list with much space in it is read to its end, or with an error; nothing of it is left out silently.
@@ -83,8 +80,7 @@ func TestSpace(t *testing.T) {
 			elements++
 			return nil
 		})
-		if (err == nil) != (elements == 3) || err != nil && n < 8 {
-			t.Errorf("%d spaces: %d elements, %v", n, elements, err)
-		}
+		says.True(t, (err == nil) == (elements == 3) && (err == nil || n >= 8), "%d spaces: %d elements, %v", n,
+			elements, err)
 	}
 }

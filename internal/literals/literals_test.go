@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestOf: every match has one of the literals, which are as long and as few as can be known.
@@ -20,9 +21,7 @@ func TestOf(t *testing.T) {
 	} {
 		re := must.Get(syntax.Parse(expression, syntax.Perl))(t).Simplify()
 		for i, fold := range []bool{false, true} {
-			if got := strings.Join(Of(re, 4, fold), "|"); got != want[i] {
-				t.Errorf("%s, fold %t: %q, want %q", expression, fold, got, want[i])
-			}
+			says.Equal(t, strings.Join(Of(re, 4, fold), "|"), want[i], "%s, fold %t", expression, fold)
 		}
 	}
 }

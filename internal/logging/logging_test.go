@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestLog(t *testing.T) {
@@ -25,9 +26,7 @@ func TestLog(t *testing.T) {
 		var b bytes.Buffer
 		log, err := o.New(&b)
 		if tc.err != "" {
-			if err == nil || !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("%+v: %v", tc, err)
-			}
+			says.Error(t, err, tc.err, "%+v", tc)
 			continue
 		}
 		must.OK(t, err)

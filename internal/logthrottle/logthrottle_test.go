@@ -7,6 +7,10 @@ import (
 	"time"
 
 	logtest "github.com/sirupsen/logrus/hooks/test"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestThrottle(t *testing.T) {
@@ -17,18 +21,14 @@ func TestThrottle(t *testing.T) {
 		throttle.Warn(now.Add(time.Duration(i)*Gap/3), "text", errors.New("reason"))
 	}
 	lines := hook.AllEntries()
-	if len(lines) != 2 || lines[0].Data["skipped since the last line"] != nil ||
-		lines[1].Data["skipped since the last line"] != 2 {
-		t.Fatalf("logged %v", lines)
-	}
+	must.True(t, len(lines) == 2 && lines[0].Data["skipped since the last line"] == nil &&
+		lines[1].Data["skipped since the last line"] == 2, "logged %v", lines)
 	if err, ok := lines[0].Data["error"].(error); !ok || err.Error() != "reason" {
 		t.Errorf("logged %v", lines[0].Data)
 	}
 	throttle.Reset()
 	throttle.Warn(now.Add(Gap+time.Second), "text", nil)
-	if n := len(hook.AllEntries()); n != 3 {
-		t.Errorf("%d lines after a reset", n)
-	}
+	says.Equal(t, len(hook.AllEntries()), 3, "lines after a reset")
 }
 
 func TestBurst(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"net/url"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // read are what one parameter is read as, each by a form of its own.
@@ -45,9 +47,7 @@ func TestForm(t *testing.T) {
 			"any": int64(math.MaxInt64)},
 	} {
 		for how, got := range read(text) {
-			if got != want[how] {
-				t.Errorf("%q as %s is %v, want %v", text, how, got, want[how])
-			}
+			says.Equal(t, got, want[how], "%q as %s", text, how)
 		}
 	}
 }
@@ -59,7 +59,5 @@ func TestFirstError(t *testing.T) {
 	f.Bool("b")
 	f.Number("a", 0, 1)
 	var wrong *Error
-	if !errors.As(f.Err, &wrong) || wrong.Name != "b" {
-		t.Errorf("the first is %v", f.Err)
-	}
+	says.True(t, errors.As(f.Err, &wrong) && wrong.Name == "b", "the first is %v", f.Err)
 }

@@ -29,8 +29,7 @@ func TestOpen(t *testing.T) {
 		"another's": {make: func(dir string) error { return os.Chown(dir, stranger, stranger) }, want: within,
 			root: true},
 		"another's, open": {make: func(dir string) error {
-			return both(os.Chmod(dir, 0o777),
-				os.Chown(dir, stranger, 0))
+			return both(os.Chmod(dir, 0o777), os.Chown(dir, stranger, 0))
 		}, want: within, root: true},
 		"another's file": {make: func(dir string) error {
 			return give(filepath.Join(dir, "events", "00000000000000000000.seg"))
@@ -57,9 +56,7 @@ func TestOpen(t *testing.T) {
 				says.Error(t, err, test.err, "%q", got)
 				return
 			}
-			if err != nil || got != filepath.Join(dir, test.want) {
-				t.Fatalf("%q, %v", got, err)
-			}
+			must.True(t, err == nil && got == filepath.Join(dir, test.want), "%q, %v", got, err)
 			info, err := os.Stat(got)
 			if err != nil || info.Mode().Perm()&0o077 != 0 {
 				t.Errorf("mode %v, %v", info.Mode(), err)

@@ -45,9 +45,8 @@ func TestRead(t *testing.T) {
 		case want != nil && (err == nil || data != nil || (want != errAny && !errors.Is(err, want))):
 			t.Errorf("%s: %q, %v, want %v", name, data, err, want)
 		}
-		if err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: the error tells the content: %v", name, err)
-		}
+		says.True(t, err == nil || !strings.Contains(err.Error(), "hunter2"), "%s: the error tells the content: %v",
+			name, err)
 	}
 }
 
@@ -83,8 +82,7 @@ func TestLast(t *testing.T) {
 		folder := must.Get(os.Open(dir))(t)
 		names, more, err := Last(folder, limit, func(e fs.DirEntry) bool { return e.Name()[0] == 'b' })
 		must.OK(t, errors.Join(err, folder.Close()))
-		if len(names) != want.names || more != want.more || !slices.IsSorted(names) || names[len(names)-1] != "b-997" {
-			t.Errorf("limit %d: %q, more: %v", limit, names, more)
-		}
+		says.True(t, len(names) == want.names && more == want.more && slices.IsSorted(names) &&
+			names[len(names)-1] == "b-997", "limit %d: %q, more: %v", limit, names, more)
 	}
 }

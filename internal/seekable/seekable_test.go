@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const text = "0123456789"
@@ -64,9 +65,7 @@ func TestBody(t *testing.T) {
 		}
 	}
 	must.OK(t, b.Close())
-	if s.open != 0 {
-		t.Errorf("%d are still open", s.open)
-	}
+	says.Equal(t, s.open, 0, "are still open")
 }
 
 // TestOtherSize: a source that does not have the bytes that the body is said to have is an error, wherever it is read.

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestDuration(t *testing.T) {
@@ -27,9 +29,7 @@ func TestDuration(t *testing.T) {
 	}
 	for d, want := range map[time.Duration]string{30 * day: "30d", 10 * time.Minute: "10m", 36 * time.Hour: "36h",
 		0: "0s", 90 * time.Second: "1m30s"} {
-		if got := (*Duration)(&d).String(); got != want {
-			t.Errorf("%d ns are written %s, want %s", d, got, want)
-		}
+		says.Equal(t, (*Duration)(&d).String(), want, "%d ns are written", d)
 	}
 	for _, text := range []string{"", "d", "30", "1y", "3 d", "1e9w", "NaNd", "99999999999999w"} {
 		var d Duration

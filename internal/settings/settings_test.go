@@ -125,13 +125,10 @@ func TestLoad(t *testing.T) {
 			must.OK(t, fs.Parse(args))
 			err := Load(fs, test.env, others)
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Fatalf("got error %v, want one with %s", err, test.err)
-				}
+				must.True(t, err != nil && strings.Contains(err.Error(), test.err), "got error %v, want one with %s",
+					err, test.err)
 				for _, secret := range []string{"hush", "quiet"} {
-					if strings.Contains(err.Error(), secret) {
-						t.Errorf("the error shows a secret: %v", err)
-					}
+					says.True(t, !strings.Contains(err.Error(), secret), "the error shows a secret: %v", err)
 				}
 				return
 			}
@@ -139,9 +136,7 @@ func TestLoad(t *testing.T) {
 			want := want
 			test.change(&want)
 			c.path = ""
-			if !reflect.DeepEqual(c, want) {
-				t.Errorf("got %+v, want %+v", c, want)
-			}
+			says.True(t, reflect.DeepEqual(c, want), "got %+v, want %+v", c, want)
 		})
 	}
 }
@@ -152,9 +147,7 @@ func TestMissingFileIsAnError(t *testing.T) {
 	must.OK(t, fs.Parse([]string{"--config-path=/nowhere/data"}))
 	says.Error(t, Load(fs, nil), "/nowhere/data")
 	byDefault := config{path: "/nowhere/data"}
-	if err := Load(flags(&byDefault), nil); err != nil {
-		t.Errorf("the default's need not be there: %v", err)
-	}
+	says.OK(t, Load(flags(&byDefault), nil), "the default's need not be there")
 }
 
 func TestWriteTable(t *testing.T) {
@@ -164,9 +157,7 @@ func TestWriteTable(t *testing.T) {
 		"| `--s3-bucket` | `RAYHISTORY_S3_BUCKET`, `S3_BUCKET` | `s3-bucket`, `s3Bucket` | `ray-historyserver` | name of the bucket |",
 		"| `--storage-backend`, `--runtime-class-name` | `RAYHISTORY_STORAGE_BACKEND`, `STORAGE_BACKEND`, `RAYHISTORY_RUNTIME_CLASS_NAME` | `storage-backend`, `runtime-class-name` | `local` | s3\\|local |",
 	} {
-		if !strings.Contains(b.String(), line+"\n") {
-			t.Errorf("no line %s in\n%s", line, b.String())
-		}
+		says.True(t, strings.Contains(b.String(), line+"\n"), "no line %s in\n%s", line, b.String())
 	}
 }
 

@@ -38,9 +38,7 @@ func TestOnce(t *testing.T) {
 		for range 10 {
 			go func() {
 				n, err := v.Get(t.Context(), load)
-				if n != 7 || err != nil {
-					t.Errorf("%d, %v", n, err)
-				}
+				says.True(t, n == 7 && err == nil, "%d, %v", n, err)
 				got.Add(1)
 			}()
 		}
@@ -113,9 +111,8 @@ func TestLingers(t *testing.T) {
 		_, _ = ask("b")
 		_, _ = ask("c")
 		synctest.Wait()
-		if len(ended) != 1 || !errors.Is(ended[0], errLeft) || begun != 3 {
-			t.Errorf("%d begun; ended for another key: %v", begun, ended)
-		}
+		says.True(t, len(ended) == 1 && errors.Is(ended[0], errLeft) && begun == 3,
+			"%d begun; ended for another key: %v", begun, ended)
 		time.Sleep(linger)
 	})
 	synctest.Test(t, func(t *testing.T) {

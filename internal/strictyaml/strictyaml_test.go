@@ -2,6 +2,8 @@ package strictyaml
 
 import "testing"
 
+import "github.com/rayhistory/historyserver/internal/testkit/says"
+
 func TestDecode(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: 1":                 "",
@@ -31,8 +33,6 @@ func TestDecode(t *testing.T) {
 		if err := Decode([]byte(text), &file, "rules"); err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		says.Equal(t, got, want, "%q", text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -127,17 +128,13 @@ func TestReadsWhatIsWritten(t *testing.T) {
 		rows := randomRows(n)
 		data := written(t, rows, 1500)
 		got, err := readAll(data, 1<<30)
-		if err != nil {
-			t.Fatalf("%d rows: %v", n, err)
-		}
+		must.OK(t, err, "%d rows", n)
 		for i := range rows {
 			if rows[i].Text = bytes.Clone(rows[i].Text); len(rows[i].Text) == 0 {
 				rows[i].Text, got[i].Text = nil, nil
 			}
 		}
-		if !reflect.DeepEqual(got, rows) {
-			t.Errorf("%d rows: other values", n)
-		}
+		says.True(t, reflect.DeepEqual(got, rows), "%d rows: other values", n)
 		f, err := open(data)
 		must.OK(t, err)
 		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 &&
@@ -165,9 +162,7 @@ func TestDamageOfValuesShows(t *testing.T) {
 			t.Errorf("byte %d: other values, and no error", i)
 		}
 	}
-	if refused < len(data)/2 {
-		t.Errorf("%d of %d damaged files are refused", refused, len(data))
-	}
+	says.True(t, refused >= len(data)/2, "%d of %d damaged files are refused", refused, len(data))
 }
 
 // TestClaimsDoNotAllocate: a file that claims more rows or bytes than it has is refused by what it has.
@@ -233,7 +228,6 @@ func TestTextsWithinMemory(t *testing.T) {
 	var texts [][]byte
 	var err error
 	allocated := storetest.Allocated(func() { texts, err = table.Texts("text") })
-	if err != nil || len(texts) != rows || int64(allocated) > taken {
-		t.Errorf("%d texts, %v: %d bytes were taken, %d allocated", len(texts), err, taken, allocated)
-	}
+	says.True(t, err == nil && len(texts) == rows && int64(allocated) <= taken,
+		"%d texts, %v: %d bytes were taken, %d allocated", len(texts), err, taken, allocated)
 }

@@ -63,9 +63,7 @@ func TestOneKeyMayUseAllSlots(t *testing.T) {
 				work(t, s, key[:1], takes, func(string) {}, func(_ string, cause error) {
 					mu.Lock()
 					defer mu.Unlock()
-					if cause != nil && !errors.Is(cause, ErrEnded) {
-						t.Error(cause)
-					}
+					says.True(t, cause == nil || errors.Is(cause, ErrEnded), cause)
 					ended[key] = time.Since(began)
 				})
 			})
@@ -85,9 +83,7 @@ func TestOneKeyMayUseAllSlots(t *testing.T) {
 			says.Equal(t, ended[key], at, "%s ended after", key)
 		}
 		for _, key := range []string{"a3", "a4"} { // nobody waits for theirs
-			if ended[key] < time.Hour {
-				t.Errorf("%s ended after %s", key, ended[key])
-			}
+			says.True(t, ended[key] >= time.Hour, "%s ended after %s", key, ended[key])
 		}
 	})
 }
@@ -127,9 +123,8 @@ func TestWaitingIsBounded(t *testing.T) {
 			waiting.Wait()
 			done()
 		}
-		if len(s.waiting)+len(s.running) != 0 || s.free != 1 {
-			t.Errorf("%d wait, %d run, %d are free", len(s.waiting), len(s.running), s.free)
-		}
+		says.True(t, len(s.waiting)+len(s.running) == 0 && s.free == 1, "%d wait, %d run, %d are free", len(s.waiting),
+			len(s.running), s.free)
 	})
 }
 
@@ -153,9 +148,8 @@ func TestNoSlotIsLost(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if s.free != 2 || len(s.served) > 2*remembered+1 {
-			t.Errorf("%d slots are free, %d keys are remembered", s.free, len(s.served))
-		}
+		says.True(t, s.free == 2 && len(s.served) <= 2*remembered+1, "%d slots are free, %d keys are remembered",
+			s.free, len(s.served))
 	})
 }
 
@@ -183,9 +177,7 @@ func TestEndedInTurn(t *testing.T) {
 		}
 		for i, want := range [][]bool{{true, false, false}, {true, true, false}} {
 			go func() { _, _, _ = s.Take(t.Context(), "b", 0) }()
-			if got := told(); !slices.Equal(got, want) {
-				t.Errorf("%d wait: %v", i+1, got)
-			}
+			says.EqualSlices(t, told(), want, "%d wait", i+1)
 		}
 	})
 }

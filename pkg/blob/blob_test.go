@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -39,17 +40,13 @@ func TestFolderHoldsNothingElse(t *testing.T) {
 	}
 	for _, prefix := range []string{"", "log/", "log/a"} {
 		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
-			if err != nil || o.Key != "log/a/b" {
-				t.Errorf("%q lists %q, %v", prefix, o.Key, err)
-			}
+			says.True(t, err == nil && o.Key == "log/a/b", "%q lists %q, %v", prefix, o.Key, err)
 		}
 	}
 	if _, err := store.Stat(t.Context(), "a/b"); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a key outside of the folder: %v", err)
 	}
-	if err := store.Put(t.Context(), "a/c", strings.NewReader("x")); err == nil {
-		t.Error("a key outside of the folder is written")
-	}
+	says.True(t, store.Put(t.Context(), "a/c", strings.NewReader("x")) != nil, "a key outside of the folder is written")
 }
 
 func TestJoinIsOneBody(t *testing.T) {
@@ -64,9 +61,7 @@ func TestJoinIsOneBody(t *testing.T) {
 	}
 	body := blob.Join(t.Context(), s, sources)
 	defer body.Close()
-	if err := iotest.TestReader(body, []byte(whole.String())); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, iotest.TestReader(body, []byte(whole.String())))
 	sources[4].Size++
 	if _, err := io.ReadAll(blob.Join(t.Context(), s, sources)); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a source shorter than it was listed: %v", err)
@@ -86,13 +81,9 @@ func TestReadJSON(t *testing.T) {
 	} {
 		store.Objects["key"] = []byte(body)
 		var into struct{ Nodes int }
-		if err := blob.ReadJSON(t.Context(), store, "key", 40, &into); !errors.Is(err, want) {
-			t.Errorf("%q: %v, want %v", body, err, want)
-		}
+		says.ErrorIs(t, blob.ReadJSON(t.Context(), store, "key", 40, &into), want, "%q", body)
 	}
-	if err := blob.ReadJSON(t.Context(), store, "none", 40, new(any)); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	says.ErrorIs(t, blob.ReadJSON(t.Context(), store, "none", 40, new(any)), os.ErrNotExist)
 }
 
 func TestReadRange(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -104,14 +105,12 @@ func TestReader(t *testing.T) {
 				}
 				for to := from + 1; to <= int64(len(text)); to++ {
 					got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{From: from, To: to}))
-					if got != text[from:to] || len(gaps) > 0 || err != nil {
-						t.Fatalf("[%d, %d) is %q, want %q; gaps %q, %v", from, to, got, text[from:to], gaps, err)
-					}
+					must.True(t, got == text[from:to] && len(gaps) <= 0 && err == nil,
+						"[%d, %d) is %q, want %q; gaps %q, %v", from, to, got, text[from:to], gaps, err)
 					// Who expects to stop may go on.
 					got, gaps, err = readAll(t, NewReader(t.Context(), m, stream, Options{From: from, Expect: to}))
-					if got != text[from:] || len(gaps) > 0 || err != nil {
-						t.Fatalf("[%d, ∞) is %q, want %q; gaps %q, %v", from, got, text[from:], gaps, err)
-					}
+					must.True(t, got == text[from:] && len(gaps) <= 0 && err == nil,
+						"[%d, ∞) is %q, want %q; gaps %q, %v", from, got, text[from:], gaps, err)
 				}
 			}
 		})
@@ -122,9 +121,8 @@ func TestReader(t *testing.T) {
 // may go on there after all that was stored before.
 func TestRegions(t *testing.T) {
 	region := layout.NextRegion(4)
-	if layout.IsRegion(4) || layout.IsRegion(0) || !layout.IsRegion(region) || layout.NextRegion(region) <= region {
-		t.Fatalf("the region after 4 begins at %d", region)
-	}
+	must.True(t, !layout.IsRegion(4) && !layout.IsRegion(0) && layout.IsRegion(region) &&
+		layout.NextRegion(region) > region, "the region after 4 begins at %d", region)
 	for name, tt := range map[string]struct {
 		kind layout.Kind
 		list []testChunk
@@ -143,9 +141,8 @@ func TestRegions(t *testing.T) {
 			stream.Kind = tt.kind
 			for from, want := range map[int64]string{0: "1\n2\n3\n4\n", 4: "3\n4\n"} {
 				got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{From: from}))
-				if got != want || len(gaps) != tt.gaps || err != nil {
-					t.Errorf("from %d: %q, gaps %q, %v", from, got, gaps, err)
-				}
+				says.True(t, got == want && len(gaps) == tt.gaps && err == nil, "from %d: %q, gaps %q, %v", from, got,
+					gaps, err)
 			}
 		})
 	}
@@ -199,16 +196,11 @@ func TestGaps(t *testing.T) {
 				done := 0
 				opts.OnChunk = func(Chunk) { done++ }
 				got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, opts))
-				if got != tt.want || err != nil || done != len(tt.list) {
-					t.Errorf("got %q, want %q, %v, %d chunks done", got, tt.want, err, done)
-				}
-				if len(gaps) != len(tt.gaps) {
-					t.Fatalf("gaps %q, want %q", gaps, tt.gaps)
-				}
+				says.True(t, got == tt.want && err == nil && done == len(tt.list),
+					"got %q, want %q, %v, %d chunks done", got, tt.want, err, done)
+				must.True(t, len(gaps) == len(tt.gaps), "gaps %q, want %q", gaps, tt.gaps)
 				for i, want := range tt.gaps {
-					if !strings.Contains(gaps[i], want) {
-						t.Errorf("gap %q, want %q", gaps[i], want)
-					}
+					says.True(t, strings.Contains(gaps[i], want), "gap %q, want %q", gaps[i], want)
 				}
 			}
 			_, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true}))
@@ -261,9 +253,7 @@ func TestArchived(t *testing.T) {
 		}}
 		got, gaps, err := readAll(t, NewReader(t.Context(), archive, s, Options{}))
 		if kind == layout.Metrics {
-			if !errors.Is(err, blob.ErrArchived) || len(gaps) > 0 {
-				t.Errorf("metrics: %v, gaps %q", err, gaps)
-			}
+			says.True(t, errors.Is(err, blob.ErrArchived) && len(gaps) <= 0, "metrics: %v, gaps %q", err, gaps)
 			continue
 		}
 		if want := s.Chunks[1].Object.Key + " is archived by the store: restore it"; err != nil || got != "one\nsix\n" ||
@@ -368,9 +358,7 @@ func TestWideWindow(t *testing.T) {
 			}
 		}
 	}).AllocedBytesPerOp()
-	if n > 16<<20 {
-		t.Errorf("%d bytes were allocated", n)
-	}
+	says.True(t, n <= 16<<20, "%d bytes were allocated", n)
 }
 
 // FuzzReader: however a text is cut into chunks, which may overlap, the reader gives the bytes that chunks hold, each
@@ -405,9 +393,8 @@ func FuzzReader(f *testing.F) {
 		defer prefetcher.Stop()
 		for _, opts := range []Options{{}, {Exact: true}, {Prefetcher: prefetcher}, {Expect: int64(to)}} {
 			got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, opts))
-			if got != want.String() || err != nil {
-				t.Fatalf("%+v: got %q, want %q; gaps %q, %v", opts, got, want.String(), gaps, err)
-			}
+			must.True(t, got == want.String() && err == nil, "%+v: got %q, want %q; gaps %q, %v", opts, got,
+				want.String(), gaps, err)
 		}
 		if slices.ContainsFunc(list, func(c testChunk) bool { return c.c != plain }) || from >= to {
 			return
@@ -419,8 +406,7 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 		got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{From: int64(from), To: int64(to)}))
-		if got != want.String() || err != nil {
-			t.Fatalf("[%d, %d): got %q, want %q; gaps %q, %v", from, to, got, want.String(), gaps, err)
-		}
+		must.True(t, got == want.String() && err == nil, "[%d, %d): got %q, want %q; gaps %q, %v", from, to, got,
+			want.String(), gaps, err)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -65,10 +66,9 @@ func TestRefusals(t *testing.T) {
 			[]string{"400 Bad Request: unclosed left bracket$"}},
 		"bad gateway": {502, "", "", []string{"502 Bad Gateway", "says nothing more"}},
 		"long":        {500, json, `{"msg":"` + strings.Repeat("x", 10_000) + `"}`, []string{"500 Internal"}},
-		"not JSON": {200, "Content-Type: text/plain", "hello",
-			[]string{"cannot be read", "is it a history server"}},
-		"no list": {200, json, `{"result":true}`, []string{"no list"}},
-		"cut off": {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
+		"not JSON":    {200, "Content-Type: text/plain", "hello", []string{"cannot be read", "is it a history server"}},
+		"no list":     {200, json, `{"result":true}`, []string{"no list"}},
+		"cut off":     {200, json, `[{"name":"lab"},`, []string{"cannot be read"}},
 	} {
 		c := New(&url.URL{Scheme: "https", Host: "h.example.com", Path: "/", User: url.UserPassword("ann", "hush")},
 			sender(func(r *http.Request) (*http.Response, error) {
@@ -84,9 +84,8 @@ func TestRefusals(t *testing.T) {
 		}
 		for _, want := range test.want {
 			// A $ is the text's end.
-			if text := strings.ReplaceAll(err.Error(), "ann:xxxxx@", "") + "$"; !strings.Contains(text, want) {
-				t.Errorf("%s lacks %q: %v", name, want, err)
-			}
+			says.True(t, strings.Contains(strings.ReplaceAll(err.Error(), "ann:xxxxx@", "")+"$", want),
+				"%s lacks %q: %v", name, want, err)
 		}
 	}
 }
@@ -110,9 +109,7 @@ func TestUnreachable(t *testing.T) {
 		base, err := ParseBase(address)
 		must.OK(t, err)
 		_, err = New(base, &http.Transport{}).Sessions(t.Context(), nil)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", address, err, want)
-		}
+		says.Error(t, err, want, "%s: %v, want %s", address, err, want)
 	}
 	slow := New(&url.URL{Scheme: "http", Host: "h", Path: "/"},
 		sender(func(*http.Request) (*http.Response, error) { return nil, timeout{} }))
@@ -250,9 +247,8 @@ func TestEndlessAnswers(t *testing.T) {
 	} {
 		var err error
 		bytes := storetest.Allocated(func() { err = ask() })
-		if err == nil || !strings.Contains(err.Error(), "too l") || bytes > 6*maxAnswer {
-			t.Errorf("%s: %v, with %d bytes", name, err, bytes)
-		}
+		says.True(t, err != nil && strings.Contains(err.Error(), "too l") && bytes <= 6*maxAnswer,
+			"%s: %v, with %d bytes", name, err, bytes)
 	}
 }
 
@@ -307,8 +303,6 @@ func TestRowsHaveTheWholeEntry(t *testing.T) {
 	for _, e := range []catalog.Entry{ended, running} {
 		e.Ref = layout.Session{Namespace: "team-a", Cluster: "lab", Name: "session_1"}
 		row := RowOf(e, time.Now())
-		if got := row.toSession().Entry; got != e {
-			t.Errorf("an entry is\n%+v in /clusters, want\n%+v: complete RowOf and toSession", got, e)
-		}
+		says.Equal(t, row.toSession().Entry, e, "an entry")
 	}
 }

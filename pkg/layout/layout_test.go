@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -57,18 +58,14 @@ func TestDocumentedKeys(t *testing.T) {
 		"k.gz":                          LogChunkKey("k.gz", 0, Plain),
 		"k.gz.@00000000000000000005.gz": LogChunkKey("k.gz", 5, Gzip),
 	} {
-		if got != want {
-			t.Errorf("got %s, want %s", got, want)
-		}
+		says.Equal(t, got, want)
 	}
 }
 
 func TestParseMetaRoundTrip(t *testing.T) {
 	for _, s := range []Session{v16, v17, rayjob} {
 		got, err := ParseMarker("log", MarkerKey("log", s))
-		if err != nil || got != s {
-			t.Errorf("ParseMarker(MarkerKey(%+v)) = %+v, %v", s, got, err)
-		}
+		says.True(t, err == nil && got == s, "ParseMarker(MarkerKey(%+v)) = %+v, %v", s, got, err)
 	}
 }
 
@@ -99,9 +96,8 @@ func FuzzParseMarker(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := MarkerKey("log", s); again != strings.TrimSuffix(key, "/") {
-			t.Errorf("the marker %q is of %+v, whose marker is %q", key, s, again)
-		}
+		says.Equal(t, MarkerKey("log", s), strings.TrimSuffix(key, "/"), "the marker %q is of %+v, whose marker", key,
+			s)
 		if prefix := Prefix("log", s); path.Clean(prefix)+"/" != prefix || !strings.HasPrefix(prefix, "log/") {
 			t.Errorf("the prefix of %+v is %q", s, prefix)
 		}
@@ -142,10 +138,8 @@ func TestParseObjectRoundTrip(t *testing.T) {
 	taken := time.UnixMilli(1795216909123)
 	o, err := ParseObject("log", v16,
 		SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))
-	if err != nil || o.Kind != Snapshot || o.Path != "/api/v0/placement_groups?detail=1&limit=10000" ||
-		o.Offset != taken.UnixMilli() {
-		t.Errorf("snapshot: %+v, %v", o, err)
-	}
+	says.True(t, err == nil && o.Kind == Snapshot && o.Path == "/api/v0/placement_groups?detail=1&limit=10000" &&
+		o.Offset == taken.UnixMilli(), "snapshot: %+v, %v", o, err)
 	slashes := Prefix("log", v16) + "job_events/////Ag==/" + node.String() + "-2026-11-20-23"
 	if o, err := ParseObject("log", v16, slashes); err != nil || o.Job != job {
 		t.Errorf("%s: %+v, %v", slashes, o, err)
@@ -161,14 +155,10 @@ func TestParseObjectRoundTrip(t *testing.T) {
 func TestCheckLogPath(t *testing.T) {
 	for _, p := range []string{"", "/etc/passwd", "..", "../x", "a/../../x", "a//b", "./a", "a/", "a\x00b",
 		strings.Repeat("a", 901)} {
-		if CheckLogPath(p) == nil {
-			t.Errorf("CheckLogPath(%q) accepts", p)
-		}
+		says.True(t, CheckLogPath(p) != nil, "CheckLogPath(%q) accepts", p)
 	}
 	for _, p := range []string{"a", "a/b", "..a", "a..b/c", "ü"} {
-		if err := CheckLogPath(p); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, CheckLogPath(p))
 	}
 }
 
@@ -189,9 +179,7 @@ func FuzzParseObject(f *testing.F) {
 			again, err := ParseObject("log", v16, LogChunkKey(LogKey("log", v16, o.Node, o.Path), o.Offset,
 				o.Compression))
 			again.Stream = o.Stream // as it was spelled: a node's hex may be in upper case
-			if err != nil || again != o {
-				t.Fatalf("%q parses as %+v, its rebuilt key as %+v, %v", key, o, again, err)
-			}
+			must.True(t, err == nil && again == o, "%q parses as %+v, its rebuilt key as %+v, %v", key, o, again, err)
 		}
 	})
 }
@@ -208,18 +196,15 @@ func FuzzLogKeyRoundTrip(f *testing.F) {
 		}
 		key := LogChunkKey(LogKey("log", v16, node, p), offset, Compression(c%3))
 		o, err := ParseObject("log", v16, key)
-		if err != nil || o.Path != p || o.Offset != offset || o.Compression != Compression(c%3) || o.Node != node {
-			t.Fatalf("%q: %+v, %v", key, o, err)
-		}
+		must.True(t, err == nil && o.Path == p && o.Offset == offset && o.Compression == Compression(c%3) &&
+			o.Node == node, "%q: %+v, %v", key, o, err)
 	})
 }
 
 func TestRecentKeys(t *testing.T) {
 	s := Session{Namespace: "default", Cluster: "a_b", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	key := RecentKey("log", s, time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC))
-	if key != "log/recent/2026-11-20-23/a_b_default/session_2026-11-20_23-19-45_581717_22125" {
-		t.Errorf("key %s", key)
-	}
+	says.Equal(t, key, "log/recent/2026-11-20-23/a_b_default/session_2026-11-20_23-19-45_581717_22125", "key")
 	if got, err := ParseRecent("log", key); err != nil || got != s {
 		t.Errorf("%v, error %v", got, err)
 	}
@@ -241,9 +226,7 @@ func TestRecentKeys(t *testing.T) {
 func TestPackKeys(t *testing.T) {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	key := PackKey("a/log", day, 7)
-	if key != "a/log/index/packs/day=2026-11-20/000007.parquet" {
-		t.Errorf("key %s", key)
-	}
+	says.Equal(t, key, "a/log/index/packs/day=2026-11-20/000007.parquet", "key")
 	if got, n, err := ParsePack("a/log", key); err != nil || n != 7 || !got.Equal(day) {
 		t.Errorf("day %s, number %d, error %v", got, n, err)
 	}
@@ -259,9 +242,7 @@ func TestPackKeys(t *testing.T) {
 		"session_2026-11-20_23-19-45_581717_22125": "2026-11-20", "session_x": "1970-01-01",
 		"session_1066-10-14_09-00-00_0_1": "1970-01-01",
 	} {
-		if got := PackDay(Session{Name: name}).Format(time.DateOnly); got != want {
-			t.Errorf("%s is packed with %s, want %s", name, got, want)
-		}
+		says.Equal(t, PackDay(Session{Name: name}).Format(time.DateOnly), want, "%s is packed", name)
 	}
 }
 
@@ -313,14 +294,10 @@ func TestNamespacesWithoutKubernetesCluster(t *testing.T) {
 
 func TestCheckKubernetesCluster(t *testing.T) {
 	for _, name := range []string{"a", "prod-eu", "1", strings.Repeat("x", 63)} {
-		if err := CheckKubernetesCluster(name); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, CheckKubernetesCluster(name))
 	}
 	for _, name := range []string{"", "-a", "a-", "Prod", "a.b", "a_b", "a/b", "a b", "ä", "*",
 		strings.Repeat("x", 64)} {
-		if CheckKubernetesCluster(name) == nil {
-			t.Errorf("%q is allowed", name)
-		}
+		says.True(t, CheckKubernetesCluster(name) != nil, "%q is allowed", name)
 	}
 }

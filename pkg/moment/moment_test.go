@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -76,9 +77,7 @@ func TestJoin(t *testing.T) {
 			}
 			got = append(got, name)
 		}
-		if s := strings.Join(got, " "); s != tt.want {
-			t.Errorf("at %d, saved at %d: %s, want %s", tt.at, tt.taken, s, tt.want)
-		}
+		says.Equal(t, strings.Join(got, " "), tt.want, "at %d, saved at %d", tt.at, tt.taken)
 	}
 }
 
@@ -105,9 +104,7 @@ func TestActorAt(t *testing.T) {
 		s, existed := ActorAt(a, at)
 		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.State, s.Placed, s.PID,
 			s.Restarts, s.Started, s.Ended, len(s.FormerProcesses))
-		if !existed || got != want {
-			t.Errorf("at %d: %t %s, want %s", at, existed, got, want)
-		}
+		says.True(t, existed && got == want, "at %d: %t %s, want %s", at, existed, got, want)
 	}
 	whole, _ := ActorAt(a, 0)
 	if got, want := (&Actor{ActorState: whole}).Processes(), []ActorProcess{{node1, rayid.Worker{3}, 9, 0},
@@ -174,9 +171,8 @@ func TestGroupAt(t *testing.T) {
 		{created: 0, at: 10, state: Pending, existed: true},
 	} {
 		s, existed := groupAt(&entities.PlacementGroup{Created: tt.created, Transitions: placed}, tt.at)
-		if existed != tt.existed || existed && s.State != tt.state {
-			t.Errorf("requested at %d, at %d: %q, there: %v", tt.created, tt.at, s.State, existed)
-		}
+		says.True(t, existed == tt.existed && (!existed || s.State == tt.state),
+			"requested at %d, at %d: %q, there: %v", tt.created, tt.at, s.State, existed)
 	}
 }
 
@@ -205,9 +201,7 @@ func TestLearn(t *testing.T) {
 		"Job supervisor actor died: x":                   "JOB_SUPERVISOR_ACTOR_DIED",
 		"Unexpected error occurred: x":                   "JOB_SUPERVISOR_ACTOR_UNKNOWN_FAILURE", "else": "",
 	} {
-		if got := failureType(failure); got != want {
-			t.Errorf("%s: %s, want %s", failure, got, want)
-		}
+		says.Equal(t, failureType(failure), want, "%s", failure)
 	}
 }
 
@@ -241,9 +235,7 @@ func TestLastLines(t *testing.T) {
 		"": "", "a": "a", "a\n": "a\n", "a\nb\n": "a\nb\n", "a\nb\nc": "b\nc", "a\nb\nc\n": "b\nc\n", "\n\n\n": "\n\n",
 		"10%\r20%\r30%\r": "20%\r30%\r", "a\r\nb\r\nc\r\n": "b\r\nc\r\n", "a\vb\u2028c": "b\u2028c",
 	} {
-		if got := lastLines(text, 2); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		says.Equal(t, lastLines(text, 2), want, "%q", text)
 	}
 }
 
@@ -329,9 +321,8 @@ func TestOneListIsRead(t *testing.T) {
 	}
 	m := &Moment{Session: &session.Session{Ref: ref, Snapshots: set}}
 	events := must.Get(m.PlatformEvents(t.Context()))(t)
-	if len(events) != 1 || events[0].ID != "49" || store.Read.Load() > longest {
-		t.Errorf("%d events, %d bytes were read", len(events), store.Read.Load())
-	}
+	says.True(t, len(events) == 1 && events[0].ID == "49" && store.Read.Load() <= longest,
+		"%d events, %d bytes were read", len(events), store.Read.Load())
 }
 
 // TestManySavedRows: of saved lists with very many rows the first count, also of several lists together.
@@ -351,10 +342,8 @@ func TestManySavedRows(t *testing.T) {
 	}
 	m := &Moment{Session: &session.Session{Ref: ref, Snapshots: set}}
 	rows, _, err := m.savedJobs(t.Context())
-	if err != nil || len(rows) != maxRows || rows[0].String("submission_id") != "2-0" ||
-		rows[maxRows-1].String("submission_id") != "1-49999" {
-		t.Fatalf("%d rows of jobs, %v", len(rows), err)
-	}
+	must.True(t, err == nil && len(rows) == maxRows && rows[0].String("submission_id") == "2-0" &&
+		rows[maxRows-1].String("submission_id") == "1-49999", "%d rows of jobs, %v", len(rows), err)
 	list := make([]any, maxRows+1)
 	for i := range list {
 		list[i] = pyjson.Obj("node_id", fmt.Sprint(i))
@@ -385,9 +374,7 @@ func TestZoneByName(t *testing.T) {
 		if late := started.Sub(start); known && (late < 0 || late > time.Minute) {
 			t.Errorf("%s: it started at %s", named, start)
 		}
-		if got := float64(seconds) / 3600; got != hours {
-			t.Errorf("%s: %v hours, want %v", named, got, hours)
-		}
+		says.Equal(t, float64(seconds)/3600, hours, "%s", named)
 	}
 	if _, zone, _ := (&Moment{Session: &session.Session{}}).namedStart(); zone != time.UTC {
 		t.Errorf("nothing stored: %s", zone)

@@ -4,23 +4,19 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestFormats(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := formatCount(n); got != want {
-			t.Errorf("%d is %s", n, got)
-		}
+		says.Equal(t, formatCount(n), want, "%d", n)
 	}
 	for v, want := range map[float64]string{0: "0", 6.94e-05: "0.000069", 0.00123: "0.00123", 0.5: "0.5", 12.345: "12.3",
 		999.4: "999", 1234.5: "1,235"} {
-		if got := amountText(v); got != want {
-			t.Errorf("%g is %s, want %s", v, got, want)
-		}
+		says.Equal(t, amountText(v), want, "%g", v)
 	}
-	if percent(1, 0) != 0 || percent(1, 4) != 25 || percent(9, 4) != 100 {
-		t.Error("percent")
-	}
+	says.True(t, percent(1, 0) == 0 && percent(1, 4) == 25 && percent(9, 4) == 100, "percent")
 }
 
 func TestPager(t *testing.T) {
@@ -49,17 +45,13 @@ func TestAround(t *testing.T) {
 		time.Hour: "logs?from=6100000&to=6700000", time.Minute: "logs?from=9640000&to=10000000",
 		-2 * time.Minute: "logs?from=9820000&to=10420000",
 	} {
-		if got := h.Around("logs", ended.Add(-ago)); got != want {
-			t.Errorf("%s before the end: %s, want %s", ago, got, want)
-		}
+		says.Equal(t, h.Around("logs", ended.Add(-ago)), want, "%s before the end", ago)
 	}
 }
 
 func TestAxisStep(t *testing.T) {
 	for most, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 2600: 1000, 51: 20} {
-		if got := countStep(most); got != want {
-			t.Errorf("of %v: %v", most, got)
-		}
+		says.Equal(t, countStep(most), want, "of %v", most)
 	}
 	if got := axisStep(0.3); got < 0.0999 || got > 0.1001 {
 		t.Errorf("of 0.3: %v", got)
@@ -70,9 +62,7 @@ func TestAxisStep(t *testing.T) {
 func TestTimeStep(t *testing.T) {
 	for most, want := range map[float64]float64{0: 1, 2: 0.5, 40: 10, 100: 30, 3000: 600, 100000: 6 * 3600,
 		150000: 12 * 3600, 900000: 5 * 86400} {
-		if got := timeStep(most); got != want {
-			t.Errorf("of %v s: %v", most, got)
-		}
+		says.Equal(t, timeStep(most), want, "of %v s", most)
 	}
 }
 
@@ -86,9 +76,8 @@ func TestBarChart(t *testing.T) {
 		t.Errorf("axis %+v, limit %+v", c.Lines, c.Limit)
 	}
 	low, high := c.Bars[0].Parts[0], c.Bars[0].Parts[1]
-	if low.Y+low.Height != chartBottom || high.Y+high.Height != low.Y || low.Height*5 != high.Height*2 {
-		t.Errorf("parts %+v %+v", low, high)
-	}
+	says.True(t, low.Y+low.Height == chartBottom && high.Y+high.Height == low.Y && low.Height*5 == high.Height*2,
+		"parts %+v %+v", low, high)
 	if last := c.Bars[2]; last.X+last.Width < 99.9 || last.X+last.Width > 100.1 || !last.TextEnds || len(c.Ticks) != 3 {
 		t.Errorf("last bar %+v, ticks %+v", last, c.Ticks)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -28,15 +29,11 @@ func TestCauseChips(t *testing.T) {
 		links = append(links, chip.Value, chip.Link)
 	}
 	want := []string{"out of memory", "?finding=out_of_memory&sort=", "node died", "?finding=node_died&sort="}
-	if !slices.Equal(links, want) {
-		t.Errorf("%q", links)
-	}
+	says.EqualSlices(t, links, want)
 	if h.Query.Filter = (url.Values{"finding": {"node_died"}}); len(h.CauseChips()) > 0 {
 		t.Errorf("chips for a chosen kind: %v", h.CauseChips())
 	}
-	if !h.Query.OpensMore() {
-		t.Error("the field of a chosen kind is out of sight")
-	}
+	says.True(t, h.Query.OpensMore(), "the field of a chosen kind is out of sight")
 }
 
 // TestFiltersStay: whatever narrows the list or the totals stays in their forms and links, also what has no field, and
@@ -79,9 +76,7 @@ func filtersStay(t *testing.T, value, field string) {
 // TestStyleOfMergedLogs: the style sheet has a colour and a column for each log of those side by side, and no more.
 func TestStyleOfMergedLogs(t *testing.T) {
 	sheet, err := assetFiles.ReadFile("assets/style.css")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	check := func(want bool, rule string, number int) {
 		if rule = fmt.Sprintf(rule, number); strings.Contains(string(sheet), "\n"+rule+" {") != want {
 			t.Errorf("%q is in the style sheet: %v, want %v", rule, !want, want)
@@ -134,9 +129,7 @@ func TestSuggested(t *testing.T) {
 		for _, chip := range page.Suggested() {
 			got = append(got, chip.Name, chip.Link[len(chip.Link)-1:])
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("of %s: %v, want %v", of, got, want)
-		}
+		says.EqualSlices(t, got, want, "of %s", of)
 	}
 }
 
@@ -161,14 +154,11 @@ func TestOutcomesAreDrawn(t *testing.T) {
 	style := string(must.Get(assetFiles.ReadFile("assets/style.css"))(t))
 	for _, outcome := range catalog.Outcomes {
 		run := Run{Entry: catalog.Entry{Summary: catalog.Summary{Outcome: outcome}}}
-		if run.Sign() == "" && outcome != catalog.Unknown {
-			t.Errorf("%s has no sign: add it to Run.Sign", outcome)
-		}
+		says.True(t, run.Sign() != "" || outcome == catalog.Unknown, "%s has no sign: add it to Run.Sign", outcome)
 		for _, place := range []struct{ file, text, selector string }{{"assets/style.css", style, ".run."},
 			{"assets/style.css", style, ".chip."}, {"bar.css", barStyle, ".outcome."}} {
-			if !slices.Contains(grey, outcome) && !strings.Contains(place.text, place.selector+outcome) {
-				t.Errorf("%s has no %s%s: add its colour, or name it as grey here", place.file, place.selector, outcome)
-			}
+			says.True(t, slices.Contains(grey, outcome) || strings.Contains(place.text, place.selector+outcome),
+				"%s has no %s%s: add its colour, or name it as grey here", place.file, place.selector, outcome)
 		}
 	}
 }

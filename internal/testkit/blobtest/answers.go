@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -55,8 +56,6 @@ func NoStore(t *testing.T, s blob.Store, setting string) {
 		"list": Listed(t, s), "create": s.Create(t.Context(), "log/a", strings.NewReader("text")),
 		"put": s.Put(t.Context(), "log/a", strings.NewReader("text")),
 	} {
-		if err == nil || !strings.Contains(err.Error(), setting) {
-			t.Errorf("%s: %v, want an error with %s", what, err, setting)
-		}
+		says.Error(t, err, setting, "%s: %v, want an error with %s", what, err, setting)
 	}
 }

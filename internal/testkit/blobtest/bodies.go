@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -92,9 +93,7 @@ func (c Contract) Memory(t *testing.T) {
 			peak = max(peak, held())
 		}
 	})
-	if peak-start > most {
-		t.Errorf("%d MiB of memory for an object of %d MiB", (peak-start)>>20, c.Big>>20)
-	}
+	says.True(t, peak-start <= most, "%d MiB of memory for an object of %d MiB", (peak-start)>>20, c.Big>>20)
 	t.Logf("%d MiB of memory for an object of %d MiB", (peak-start)>>20, c.Big>>20)
 }
 

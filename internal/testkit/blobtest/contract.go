@@ -259,9 +259,7 @@ func (f failingReader) Read(p []byte) (int, error) {
 }
 
 // WriteTo keeps io.Copy from bytes.Reader's, which does not fail.
-func (f failingReader) WriteTo(w io.Writer) (int64, error) {
-	return io.Copy(w, struct{ io.Reader }{f})
-}
+func (f failingReader) WriteTo(w io.Writer) (int64, error) { return io.Copy(w, struct{ io.Reader }{f}) }
 
 func failingBody(t subject, s blob.Store) {
 	gone := errors.New("the disk it came from is gone")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestFolder(t *testing.T) {
@@ -21,9 +22,7 @@ func TestFolder(t *testing.T) {
 			return errors.Join(os.WriteFile(filepath.Join(dir, "tool"), nil, 0o755), fails)
 		})
 		if builds == 1 {
-			if !errors.Is(err, errBuild) {
-				t.Fatalf("a build that fails: %v", err)
-			}
+			must.True(t, errors.Is(err, errBuild), "a build that fails: %v", err)
 			continue
 		}
 		if err != nil || folder != filepath.Join(cache, "tool@v1") {
@@ -33,9 +32,7 @@ func TestFolder(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if builds != 2 {
-		t.Errorf("built %d times, want 2", builds)
-	}
+	says.Equal(t, builds, 2, "built")
 	if left, err := os.ReadDir(cache); err != nil || len(left) != 2 || left[1].Name() != "tool@v1.lock" {
 		t.Errorf("left in the cache: %v, %v", left, err)
 	}
@@ -51,9 +48,8 @@ func TestBuiltOnce(t *testing.T) {
 			return err
 		}
 		defer func() { _ = lock.Close() }()
-		if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
-			t.Errorf("another could build meanwhile: %v", err)
-		}
+		says.ErrorIs(t, syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK,
+			"another could build meanwhile")
 		return nil
 	})
 	must.OK(t, err)

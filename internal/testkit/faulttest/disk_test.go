@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestFullDisk lets the spool's disk run full under load while the store is down, and frees it by ending the outage:
@@ -40,9 +41,7 @@ func TestFullDisk(t *testing.T) {
 	r.waitReady()
 	r.end()
 	f := r.verify(e, w)
-	if f.Sent == 0 || f.Faults == 0 {
-		t.Errorf("%+v", f)
-	}
+	says.True(t, f.Sent != 0 && f.Faults != 0, "%+v", f)
 	t.Logf("a full disk: %d events answered 200, %d found; %d faults injected", f.Sent, f.Found, f.Faults)
 }
 
@@ -59,9 +58,7 @@ func TestFlippedBit(t *testing.T) {
 	})
 	r.kill()
 	segments, err := filepath.Glob(filepath.Join(r.dir, "spool", "events", "*.seg"))
-	if err != nil || len(segments) == 0 {
-		t.Fatalf("segments %v, %v", segments, err)
-	}
+	must.True(t, err == nil && len(segments) != 0, "segments %v, %v", segments, err)
 	data, err := os.ReadFile(segments[0])
 	must.OK(t, err)
 	at := len(data)/2 + bytes.Index(data[len(data)/2:], []byte(`"eventId"`))
@@ -83,10 +80,8 @@ func TestFlippedBit(t *testing.T) {
 		}
 	}
 	aside, err := filepath.Glob(filepath.Join(r.dir, "spool", "events", "quarantine", "*"))
-	if missing == 0 || missing > mostInBatch || damaged != 1 || len(aside) != 1 || err != nil {
-		t.Errorf("%d events of %d are missing, %v damages counted, set aside %v, %v", missing, len(e.sent), damaged,
-			aside, err)
-	}
+	says.True(t, missing != 0 && missing <= mostInBatch && damaged == 1 && len(aside) == 1 && err == nil,
+		"%d events of %d are missing, %v damages counted, set aside %v, %v", missing, len(e.sent), damaged, aside, err)
 	t.Logf("a flipped bit: %d events sent, %d found, %d in the damaged part", len(e.sent), len(stored), missing)
 }
 
@@ -113,9 +108,7 @@ func (r *rig) smallDisk(bytes int) (spool string) {
 	}
 	r.t.Cleanup(func() {
 		r.kill()
-		if err := unix.Unmount(spool, 0); err != nil {
-			r.t.Error(err)
-		}
+		says.OK(r.t, unix.Unmount(spool, 0))
 	})
 	return spool
 }

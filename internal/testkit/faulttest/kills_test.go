@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // variants are the stores that collectors are killed over.
@@ -41,9 +43,7 @@ func TestKills(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
 			f := Run(t, ourselves(v.faults, v.env...), max(kills, 4), uint64(i))
-			if (f.Faults == 0) != (v.faults == "") {
-				t.Errorf("%d faults were injected", f.Faults)
-			}
+			says.Equal(t, (f.Faults == 0), (v.faults == ""), "%d faults were injected", f.Faults)
 			mu.Lock()
 			defer mu.Unlock()
 			figures[v.name] = f

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // metricsOften reads metrics as often as a loaded machine can.
@@ -89,14 +90,11 @@ func TestMetricsOfAnExporter(t *testing.T) {
 	s := r.verifyMetrics(e)
 	s.answers(e)
 	if len(s.reads) > 0 {
-		if n := s.ask("resets("+counterName+`{i="0"}[1h])`, s.reads[len(s.reads)-1].at); n != 1 {
-			t.Errorf("the counter was reset %v times", n)
-		}
+		says.Equal(t, s.ask("resets("+counterName+`{i="0"}[1h])`, s.reads[len(s.reads)-1].at), 1,
+			"the counter was reset")
 	}
 	huge := s.find(labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "ray_huge"))
-	if len(huge) == 0 || len(huge) > maxSeries {
-		t.Errorf("%d series of %d are kept", len(huge), hugeSeries)
-	}
+	says.True(t, len(huge) != 0 && len(huge) <= maxSeries, "%d series of %d are kept", len(huge), hugeSeries)
 	missing := s.missing(e.answered())
 	if len(missing) > s.gaveUp+1 { // and the one before the new table
 		t.Errorf("requests %v are not stored", missing)
@@ -127,9 +125,7 @@ func TestMetricsGiveWay(t *testing.T) {
 			}
 			e := r.export()
 			w := r.writers(0)
-			write := func() {
-				must.OK(t, w.append("raylet.out", "a line\n"))
-			}
+			write := func() { must.OK(t, w.append("raylet.out", "a line\n")) }
 			write()
 			r.start(false)
 			r.waitReady()
@@ -147,9 +143,7 @@ func TestMetricsGiveWay(t *testing.T) {
 				return err == nil && n > 20 && r.subject.Faults(r.dir) > 0
 			})
 			left, err := r.read("rayhistory_collector_metrics_errors_total")
-			if err != nil || left == 0 {
-				t.Errorf("%v reads are counted as left out, %v", left, err)
-			}
+			says.True(t, err == nil && left != 0, "%v reads are counted as left out, %v", left, err)
 			write()
 			r.kill()
 			r.start(true)

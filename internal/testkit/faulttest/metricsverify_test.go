@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -77,20 +78,16 @@ func (r *rig) verifyMetrics(e *exporter) *storedMetrics {
 	slices.SortFunc(s.reads, func(a, b storedRead) int { return int(a.at - b.at) })
 	for i := 1; i < len(s.reads); i++ {
 		before, read := s.reads[i-1], s.reads[i]
-		if read.number <= before.number {
-			r.t.Errorf("request %d is stored after %d", read.number, before.number)
-		}
+		says.True(r.t, read.number > before.number, "request %d is stored after %d", read.number, before.number)
 		// A collector that was killed may have left a request that is answered later.
-		if before.whole && read.at < e.asked[before.number].at {
-			r.t.Errorf("request %d has the time %d: the one before was answered at %d", read.number, read.at,
-				e.asked[before.number].at)
-		}
+		says.True(r.t, !before.whole || read.at >= e.asked[before.number].at,
+			"request %d has the time %d: the one before was answered at %d", read.number, read.at,
+			e.asked[before.number].at)
 	}
 	s.compareExport(store)
 	inPart := func(r storedRead) bool { return !r.whole }
-	if slices.ContainsFunc(s.reads, inPart) && !strings.Contains(r.logged(), "read metrics of port") {
-		r.t.Error("requests are stored in part, and nobody is told")
-	}
+	says.True(r.t, !slices.ContainsFunc(s.reads, inPart) || strings.Contains(r.logged(), "read metrics of port"),
+		"requests are stored in part, and nobody is told")
 	stored := len(s.reads)
 	s.reads = slices.DeleteFunc(s.reads, inPart)
 	s.gaveUp = s.failed() + stored - len(s.reads)
@@ -119,10 +116,8 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 		return
 	}
 	asked := e.asked[number]
-	if at > asked.at {
-		s.t.Errorf("request %d has the time %d, but was answered at %d: the time is taken before it is sent", number,
-			at, asked.at)
-	}
+	says.True(s.t, at <= asked.at,
+		"request %d has the time %d, but was answered at %d: the time is taken before it is sent", number, at, asked.at)
 	want := asked.series(number)
 	whole := true
 	for i, w := range want {
@@ -138,13 +133,10 @@ func (s *storedMetrics) compare(e *exporter, at int64, got map[string]float64) {
 			want = want[:i]
 			break
 		}
-		if v != w.value && !(math.IsNaN(v) && math.IsNaN(w.value)) {
-			s.t.Errorf("request %d: %s is stored as %v, told was %v", number, w.name, v, w.value)
-		}
+		says.True(s.t, v == w.value || math.IsNaN(v) && math.IsNaN(w.value),
+			"request %d: %s is stored as %v, told was %v", number, w.name, v, w.value)
 	}
-	if len(got) > len(want) {
-		s.t.Errorf("request %d: %d series are stored, told were %d", number, len(got), len(want))
-	}
+	says.True(s.t, len(got) <= len(want), "request %d: %d series are stored, told were %d", number, len(got), len(want))
 	s.reads = append(s.reads, storedRead{number, at, whole})
 }
 
@@ -171,9 +163,7 @@ func (s *storedMetrics) compareExport(store blob.Store) {
 			requests++
 		}
 	}
-	if requests < len(s.reads) {
-		s.t.Errorf("%d requests are exported, %d are stored", requests, len(s.reads))
-	}
+	says.True(s.t, requests >= len(s.reads), "%d requests are exported, %d are stored", requests, len(s.reads))
 }
 
 // missing are the requests that are not stored, among the first `of`.
@@ -223,9 +213,7 @@ func (s *storedMetrics) ask(query string, at int64) float64 {
 		return math.NaN()
 	}
 	v, err := strconv.ParseFloat(fmt.Sprint(answer.Data.Result[0].Value[1]), 64)
-	if err != nil {
-		s.t.Errorf("%s: %v", query, err)
-	}
+	says.OK(s.t, err, "%s", query)
 	return v
 }
 

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -78,13 +80,8 @@ func newRig(t *testing.T, subject Subject) *rig {
 	r.session = layout.Session{Namespace: "default", Cluster: "lab",
 		Name: fmt.Sprintf("session_2026-11-20_23-19-45_%06d_%d", rigs.Add(1), os.Getpid())}
 	r.folder = filepath.Join(r.dir, "ray", r.session.Name)
-	if err := os.MkdirAll(r.logs(), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(r.folder, "metrics_agent_port_"+nodeID.String()), []byte("1"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(r.logs(), 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(r.folder, "metrics_agent_port_"+nodeID.String()), []byte("1"), 0o644))
 	var err error
 	if r.log, err = os.Create(filepath.Join(r.dir, "collector.log")); err != nil {
 		t.Fatal(err)
@@ -105,9 +102,7 @@ func (r *rig) start(sound bool) {
 	r.child = r.subject.Command(Life{Dir: r.dir, Port: r.port, Number: r.lives, Sound: sound})
 	r.lives++
 	r.child.Stdout, r.child.Stderr = r.log, r.log
-	if err := r.child.Start(); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.child.Start())
 	r.started.Store(time.Now().UnixNano())
 }
 
@@ -128,12 +123,8 @@ func (r *rig) end() {
 	if r.raylet != nil {
 		time.AfterFunc(time.Second, func() { _ = r.raylet.Close() })
 	}
-	if err := r.child.Process.Signal(syscall.SIGTERM); err != nil {
-		r.t.Fatal(err)
-	}
-	if err := r.child.Wait(); err != nil {
-		r.t.Errorf("the collector's end: %v", err)
-	}
+	must.OK(r.t, r.child.Process.Signal(syscall.SIGTERM))
+	says.OK(r.t, r.child.Wait(), "the collector's end")
 	r.child = nil
 	r.ended = append(r.ended, time.Now().UnixMilli())
 }
@@ -165,9 +156,7 @@ func (r *rig) waitReady() {
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(3 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited three minutes for %s", what)
-		}
+		must.True(t, !time.Now().After(deadline), "waited three minutes for %s", what)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -85,9 +87,7 @@ func (r *rig) verifySecrets(store blob.Store) {
 	r.t.Helper()
 	objects := 0
 	for object, err := range store.List(r.t.Context(), "log/", blob.ListOptions{}) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		objects++
 		r.wantNoSecret(object.Key, content(r.t, store, object.Key))
 	}
@@ -101,9 +101,8 @@ func (r *rig) verifySecrets(store blob.Store) {
 		r.wantNoSecret(path, data)
 		return err
 	})
-	if err != nil || objects < 5 || files == 0 {
-		r.t.Errorf("%d objects and %d files were searched for secrets, %v", objects, files, err)
-	}
+	says.True(r.t, err == nil && objects >= 5 && files != 0, "%d objects and %d files were searched for secrets, %v",
+		objects, files, err)
 }
 
 func (r *rig) wantNoSecret(name string, data []byte) {
@@ -117,14 +116,10 @@ func (r *rig) wantNoSecret(name string, data []byte) {
 func content(t *testing.T, store blob.Store, key string) []byte {
 	t.Helper()
 	body, err := store.Get(t.Context(), key, 0, -1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer body.Close()
 	data, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if in, err := gzip.NewReader(bytes.NewReader(data)); err == nil {
 		if data, err = io.ReadAll(in); err != nil {
 			t.Errorf("%s: %v", key, err)

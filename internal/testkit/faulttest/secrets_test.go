@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -34,9 +35,7 @@ func TestRedactionKills(t *testing.T) {
 				kinds[must.Get(layout.ParseObject("log", r.session, object.Key))(t).Kind]++
 			}
 			for _, kind := range []layout.Kind{layout.JobEvents, layout.Log, layout.Snapshot, layout.Metadata} {
-				if kinds[kind] == 0 {
-					t.Errorf("nothing of kind %v is stored, so it was not searched", kind)
-				}
+				says.True(t, kinds[kind] != 0, "nothing of kind %v is stored, so it was not searched", kind)
 			}
 			t.Logf("%+v, %v", f, kinds)
 		})

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // soakers write, rotate and remove logs for as long as they are let.
@@ -31,13 +33,9 @@ func (s soakers) run(ctx context.Context, t *testing.T) {
 		full := filepath.Join(s.dir, path)
 		switch random.IntN(500) {
 		case 0:
-			if err := w.rotate(path, true); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, w.rotate(path, true))
 		case 1:
-			if err := w.rotate(path, false); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, w.rotate(path, false))
 		case 2:
 			_ = os.Remove(full)
 		case 3:
@@ -78,18 +76,14 @@ func TestSoak(t *testing.T) {
 	}
 	running.Wait()
 	lost, err := r.read("rayhistory_collector_logs_lost_bytes_total")
-	if err != nil {
-		t.Error(err)
-	}
+	says.OK(t, err)
 	r.kill() // with whatever waits
 	r.start(true)
 	r.waitReady()
 	r.end()
 	stored := r.storedEvents(r.subject.Store(t, r.dir))
 	for id := range e.sent {
-		if !stored[id] {
-			t.Errorf("event %s is not stored", id)
-		}
+		says.True(t, stored[id], "event %s is not stored", id)
 	}
 	growth := 1.1
 	if seconds < 60 {
@@ -99,9 +93,7 @@ func TestSoak(t *testing.T) {
 		s := samples[name]
 		warm, end := mean(s[len(s)/4:len(s)/2]), mean(s[3*len(s)/4:])
 		t.Logf("%s: %.0f after warm-up, %.0f at the end", name, warm, end)
-		if end > growth*warm+5 {
-			t.Errorf("%s grew from %.0f to %.0f", name, warm, end)
-		}
+		says.True(t, !(end > growth*warm+5), "%s grew from %.0f to %.0f", name, warm, end)
 	}
 	t.Logf("%d s, %d events, %.0f bytes of logs removed before they could be stored", seconds, len(e.sent), lost)
 }

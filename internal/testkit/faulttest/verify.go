@@ -12,6 +12,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
@@ -23,9 +25,7 @@ func (r *rig) verify(e *events, w *writers) Figures {
 	store := r.subject.Store(r.t, r.dir)
 	logs := sessionlogs.New(store)
 	for object, err := range store.List(r.t.Context(), layout.LogPrefix("log", r.session, nodeID), blob.ListOptions{}) {
-		if err != nil {
-			r.t.Fatal(err)
-		}
+		must.OK(r.t, err)
 		o, err := layout.ParseObject("log", r.session, object.Key)
 		if err != nil {
 			r.t.Error(err)
@@ -42,9 +42,7 @@ func (r *rig) verify(e *events, w *writers) Figures {
 			continue
 		}
 		var got bytes.Buffer
-		if err := file.WriteRange(r.t.Context(), &got, 0, file.Size()); err != nil {
-			r.t.Error(err)
-		}
+		says.OK(r.t, file.WriteRange(r.t.Context(), &got, 0, file.Size()))
 		r.subject.Redact.Lines(want.Bytes())
 		if !bytes.Equal(got.Bytes(), want.Bytes()) {
 			lost++
@@ -65,9 +63,7 @@ func (r *rig) verify(e *events, w *writers) Figures {
 			missing++
 		}
 	}
-	if missing > 0 {
-		r.t.Errorf("%d of %d events that were answered 200 are not stored", missing, len(e.sent))
-	}
+	says.True(r.t, missing <= 0, "%d of %d events that were answered 200 are not stored", missing, len(e.sent))
 	return Figures{
 		Lives: int(r.lives), Faults: r.subject.Faults(r.dir), Sent: len(e.sent), Found: len(stored), Missing: missing,
 		Logs: len(w.written), Bytes: bytesWritten, Rotations: w.rotated, Unequal: lost,
@@ -82,9 +78,7 @@ func (r *rig) explain(path string, w *writers) {
 		}
 	}
 	data, err := os.ReadFile(r.log.Name())
-	if err != nil {
-		r.t.Error(err)
-	}
+	says.OK(r.t, err)
 	for line := range strings.Lines(string(data)) {
 		if strings.Contains(line, "log="+path+" ") || strings.Contains(line, "log="+path+"\n") ||
 			strings.Contains(line, "msg=collecting") {

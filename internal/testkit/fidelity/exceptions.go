@@ -36,8 +36,7 @@ func (w WrongStatus) String() string {
 // Covers says whether a wrong status is one of the exceptions.
 func (e Exceptions) Covers(w WrongStatus) bool {
 	return slices.ContainsFunc(e.Statuses, func(s StatusException) bool {
-		return s.Want == w.Want && s.Got == w.Got &&
-			s.URL.MatchString(w.URL)
+		return s.Want == w.Want && s.Got == w.Got && s.URL.MatchString(w.URL)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestRecordingAgainstItself: a dashboard that answers as recorded is wholly faithful.
@@ -28,9 +29,7 @@ func TestRecordingAgainstItself(t *testing.T) {
 	if report.MeanShare() != 1 || report.RightStatusShare() != 1 {
 		t.Errorf("mean share %v, right status %v, want 1 and 1", report.MeanShare(), report.RightStatusShare())
 	}
-	if len(report.Families) < 40 {
-		t.Errorf("%d families", len(report.Families))
-	}
+	says.True(t, len(report.Families) >= 40, "%d families", len(report.Families))
 }
 
 func TestBodies(t *testing.T) {
@@ -58,9 +57,8 @@ func TestBodies(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := Family{Differences: map[string][]Difference{}}
 			f.compareBodies([]byte(tt.want), []byte(tt.got), http.StatusOK)
-			if f.Leaves != tt.leaves || f.Equal != tt.equal {
-				t.Errorf("%d of %d equal, want %d of %d", f.Equal, f.Leaves, tt.equal, tt.leaves)
-			}
+			says.True(t, f.Leaves == tt.leaves && f.Equal == tt.equal, "%d of %d equal, want %d of %d", f.Equal,
+				f.Leaves, tt.equal, tt.leaves)
 		})
 	}
 }
@@ -74,9 +72,7 @@ func TestStatus(t *testing.T) {
 		{200, 200, "", true}, {200, 404, "", false}, {500, 404, "no such node", true}, {500, 200, "", false},
 		{500, 404, "404: Page Not Found", false}, {404, 404, "404: Page Not Found", true}, {500, 501, "", false},
 	} {
-		if got := rightStatus(tt.want, tt.got, []byte(tt.body)); got != tt.right {
-			t.Errorf("%d for %d %q: %v", tt.got, tt.want, tt.body, got)
-		}
+		says.Equal(t, rightStatus(tt.want, tt.got, []byte(tt.body)), tt.right, "%d for %d %q", tt.got, tt.want, tt.body)
 	}
 }
 
@@ -92,9 +88,7 @@ func TestFamilyOf(t *testing.T) {
 		"/api/v0/logs/file?task_id=ff&suffix=out":                       "api/v0/logs/file task",
 		"/api/v0/logs/file?node_id=ff&pid=4":                            "api/v0/logs/file pid",
 	} {
-		if got := FamilyOf(url); got != want {
-			t.Errorf("%s: %q, want %q", url, got, want)
-		}
+		says.Equal(t, FamilyOf(url), want, "%s", url)
 	}
 }
 
@@ -133,12 +127,8 @@ func TestExceptions(t *testing.T) {
 		{Name: "b", Requests: 1, RightStatus: 1, Leaves: 10, Equal: 0},
 		{Name: "c", Requests: 1, WrongStatus: []WrongStatus{wrong(500, 200, "/logs/file")}},
 	}}
-	if got := report.MeanShareBeside(e); got != 0.9 {
-		t.Errorf("mean share without the exceptions %v, want that of a alone", got)
-	}
-	if got := report.RightStatusShareBeside(e); got != 2.0/3 {
-		t.Errorf("right status without the exceptions %v, want 2 of 3", got)
-	}
+	says.Equal(t, report.MeanShareBeside(e), 0.9, "mean share without the exceptions")
+	says.Equal(t, report.RightStatusShareBeside(e), 2.0/3, "right status without the exceptions")
 	if mean, status := report.MeanShare(), report.RightStatusShare(); mean != 0.3 || status != 0.4 {
 		t.Errorf("with the exceptions %v and %v, want 0.3 and 0.4", mean, status)
 	}

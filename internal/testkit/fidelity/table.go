@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // Source is one column of the table of docs/compatibility.md: where a session comes from, how its answers compared, and
@@ -33,19 +35,13 @@ const UpdateDocs = "UPDATE_DOCS"
 func CheckTable(t *testing.T, document string, sources []Source) {
 	t.Helper()
 	text, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	begin, end := bytes.Index(text, []byte(tableBegin)), bytes.Index(text, []byte(tableEnd))
-	if begin < 0 || end < begin {
-		t.Fatalf("%s: no lines %q and %q", document, tableBegin, tableEnd)
-	}
+	must.True(t, begin >= 0 && end >= begin, "%s: no lines %q and %q", document, tableBegin, tableEnd)
 	begin += len(tableBegin)
 	if os.Getenv(UpdateDocs) != "" {
 		updated := slices.Concat(text[:begin], []byte("\n"+table(sources)), text[end:])
-		if err := os.WriteFile(document, updated, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(document, updated, 0o644))
 		return
 	}
 	for _, complaint := range compareTables(string(text[begin:end]), table(sources)) {

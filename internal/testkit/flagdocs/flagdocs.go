@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // stated matches a flag with its default behind it, such as `--push-interval` (60 s).
@@ -37,9 +38,7 @@ func Defaults(t *testing.T, flags *pflag.FlagSet, repository string, least int, 
 			}
 		}
 	}
-	if found < least {
-		t.Errorf("the defaults of only %d flags are stated", found)
-	}
+	says.True(t, found >= least, "the defaults of only %d flags are stated", found)
 }
 
 // same reports whether a text is the default of a flag.

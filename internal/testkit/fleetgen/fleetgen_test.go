@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -23,12 +24,9 @@ func TestGeneratedFleetIsListed(t *testing.T) {
 		Packs: &packs.Packs{Store: store, Root: "log"},
 	})
 	l, err := c.ReadAll(t.Context())
-	if err != nil || l.Len() != o.Sessions {
-		t.Fatalf("%d sessions, %v", l.Len(), err)
-	}
+	must.True(t, err == nil && l.Len() == o.Sessions, "%d sessions, %v", l.Len(), err)
 	p, err := l.Part(catalog.Query{Filter: catalog.Filter{Words: []string{"raysubmit_00000045", "memory"}}, Now: o.End,
 		Limit: 10})
-	if err != nil || p.Found != 1 || p.Entries[0].Outcome != "failed" || p.Entries[0].Ref != o.Facts(45).Ref {
-		t.Errorf("%+v, %v", p, err)
-	}
+	says.True(t, err == nil && p.Found == 1 && p.Entries[0].Outcome == "failed" && p.Entries[0].Ref == o.Facts(45).Ref,
+		"%+v, %v", p, err)
 }

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // Linux takes ports from 32768 on for connections and for servers that listen on port 0 (ip_local_port_range). One of
@@ -30,9 +32,7 @@ func Port(t testing.TB) int {
 			continue
 		}
 		t.Cleanup(func() { _ = held.Close() })
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, l.Close())
 		return port
 	}
 	t.Fatal(err)

@@ -22,8 +22,6 @@ func TestHeldUntilTheTestEnds(t *testing.T) {
 		}
 	})
 	other, err := net.ListenPacket("udp", address)
-	if err != nil {
-		t.Fatalf("%s is held after the test: %v", address, err)
-	}
+	must.OK(t, err, "%s is held after the test", address)
 	_ = other.Close()
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // Bound fails the test if a package of the test's own binary allocates more than most bytes when it is initialised.
@@ -17,13 +19,9 @@ func Bound(t *testing.T, most int) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	output, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found := regexp.MustCompile(`(?m)^init (\S+) .* (\d+) bytes, \d+ allocs$`).FindAllStringSubmatch(string(output), -1)
-	if len(found) == 0 {
-		t.Fatalf("the runtime printed no trace: %s", output)
-	}
+	must.True(t, len(found) != 0, "the runtime printed no trace: %s", output)
 	for _, one := range found {
 		if bytes, _ := strconv.Atoi(one[2]); bytes > most && strings.HasPrefix(one[1], "github.com/rayhistory/") {
 			t.Errorf("%s allocates %d bytes when it is initialised, more than %d: do so when it is needed", one[1],

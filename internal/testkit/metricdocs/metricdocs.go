@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // Registry is a registry that knows all names, also of metrics that have no values yet, which are not gathered.
@@ -79,15 +80,11 @@ var places = []string{"docs/*.md", "docs/kubernetes/*.md", "config/helm/files/*"
 // named in docs/operations.md, whole or by its end. root is the repository's folder.
 func Compare(t *testing.T, root string, registered []string, prefixes ...string) {
 	t.Helper()
-	if len(registered) == 0 {
-		t.Fatal("no metrics are registered")
-	}
+	must.True(t, len(registered) != 0, "no metrics are registered")
 	var files []string
 	for _, place := range places {
 		found, err := filepath.Glob(filepath.Join(root, place))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%s: %d files, %v", place, len(found), err)
-		}
+		must.True(t, err == nil && len(found) != 0, "%s: %d files, %v", place, len(found), err)
 		files = append(files, found...)
 	}
 	known := func(name string) bool {
@@ -101,10 +98,8 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 	for _, file := range files {
 		data := must.Get(os.ReadFile(file))(t)
 		for _, name := range named.FindAllString(string(data), -1) {
-			if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) &&
-				!known(name) {
-				t.Errorf("%s names %s, which does not exist", file, name)
-			}
+			says.True(t, !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+				known(name), "%s names %s, which does not exist", file, name)
 		}
 	}
 	operations := must.Get(os.ReadFile(filepath.Join(root, "docs/operations.md")))(t)
@@ -114,9 +109,8 @@ func Compare(t *testing.T, root string, registered []string, prefixes ...string)
 	}
 	documented := named.FindAllString(string(operations), -1)
 	for _, name := range registered {
-		if !slices.Contains(documented, name) && !slices.ContainsFunc(ends,
-			func(end string) bool { return strings.HasSuffix(name, end) }) {
-			t.Errorf("%s is not in docs/operations.md", name)
-		}
+		says.True(t, slices.Contains(documented, name) ||
+			slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(name, end) }),
+			"%s is not in docs/operations.md", name)
 	}
 }

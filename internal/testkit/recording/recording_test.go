@@ -9,32 +9,23 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 func TestDefaultRecording(t *testing.T) {
 	r := Open(t)
-	if got := strings.Join(r.Nodes(), " "); got != "head w1 w2" {
-		t.Errorf("nodes %q", got)
-	}
-	if got := r.Session.String(); got != "default/lab/session_2026-11-20_23-19-45_581717_22125" {
-		t.Errorf("session %s", got)
-	}
-	if got := r.NodeID(Head).String(); got != "11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558" {
-		t.Errorf("head %s", got)
-	}
+	says.Equal(t, strings.Join(r.Nodes(), " "), "head w1 w2", "nodes")
+	says.Equal(t, r.Session.String(), "default/lab/session_2026-11-20_23-19-45_581717_22125", "session")
+	says.Equal(t, r.NodeID(Head).String(), "11ddada2522c973b78d21316e6e058f54500e29f808a1ee396c6e558", "head")
 	events := 0
 	for _, node := range r.Nodes() {
 		for _, p := range r.Posts(node) {
 			events += len(p.Body)
 		}
 	}
-	if events != 1833 {
-		t.Errorf("%d events, want 1833", events)
-	}
-	if got := len(r.Golden()); got != 297 {
-		t.Errorf("%d answers, want 297", got)
-	}
+	says.Equal(t, events, 1833, "events")
+	says.Equal(t, len(r.Golden()), 297, "answers")
 	if _, err := os.Stat(filepath.Join(r.TmpRay(Head), "session_latest", "logs", "raylet.out")); err != nil {
 		t.Error(err)
 	}
@@ -84,13 +75,9 @@ func TestStores(t *testing.T) {
 				return nil
 			})
 			must.OK(t, err)
-			if lines != events {
-				t.Errorf("%d events stored of %d", lines, events)
-			}
+			says.Equal(t, lines, events, "events stored of")
 			for _, k := range []layout.Kind{layout.NodeEvents, layout.JobEvents, layout.Log, layout.Snapshot} {
-				if kinds[k] == 0 {
-					t.Errorf("no object of kind %d", k)
-				}
+				says.True(t, kinds[k] != 0, "no object of kind %d", k)
 			}
 		})
 	}
@@ -116,9 +103,7 @@ func TestExtractRefuses(t *testing.T) {
 			}
 			must.OK(t, z.Close())
 			must.OK(t, f.Close())
-			if err := Unpack(archive, t.TempDir()); err == nil {
-				t.Error("extracted")
-			}
+			says.True(t, Unpack(archive, t.TempDir()) != nil, "extracted")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 )
@@ -28,23 +29,18 @@ func TestWrite(t *testing.T) {
 			}
 			object := must.Get(layout.ParseObject(layout.DefaultRoot, stats.Session, key))(t)
 			objects++
-			if object.Offset > 0 && o.ChunkEvents == 0 {
-				t.Errorf("%s is a chunk", key)
-			}
+			says.True(t, object.Offset <= 0 || o.ChunkEvents != 0, "%s is a chunk", key)
 			for line := range bytes.Lines(body) {
 				lines++
 				var e struct{ EventType string }
 				if err := json.Unmarshal(line, &e); err != nil {
 					t.Fatalf("%s: %v: %s", key, err, line)
 				}
-				if event.ParseType([]byte(e.EventType)) == event.Unknown {
-					t.Errorf("%s: type %q", key, e.EventType)
-				}
+				says.True(t, event.ParseType([]byte(e.EventType)) != event.Unknown, "%s: type %q", key, e.EventType)
 			}
 		})
-		if lines != stats.Events || objects != stats.Objects {
-			t.Errorf("%d events in %d objects, stats say %+v", lines, objects, stats)
-		}
+		says.True(t, lines == stats.Events && objects == stats.Objects, "%d events in %d objects, stats say %+v", lines,
+			objects, stats)
 		if perTask := float64(stats.Events) / float64(o.Tasks); perTask < 5 || perTask > 5.6 {
 			t.Errorf("%.2f events a task", perTask)
 		}

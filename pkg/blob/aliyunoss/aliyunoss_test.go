@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
@@ -51,10 +52,9 @@ func TestEndpoint(t *testing.T) {
 		{Config{Endpoint: "oss-cn-hangzhou.aliyuncs.com", Region: "cn-beijing"}, "", "", "--oss-region"},
 	} {
 		endpoint, region, err := test.config.endpoint()
-		if endpoint != test.endpoint || region != test.region || (err == nil) != (test.err == "") ||
-			(err != nil && !strings.Contains(err.Error(), test.err)) {
-			t.Errorf("%+v: %q, %q, %v", test.config, endpoint, region, err)
-		}
+		says.True(t, endpoint == test.endpoint && region == test.region && (err == nil) == (test.err == "") &&
+			(err == nil || strings.Contains(err.Error(), test.err)), "%+v: %q, %q, %v", test.config, endpoint, region,
+			err)
 	}
 }
 
@@ -96,9 +96,8 @@ func TestRole(t *testing.T) {
 	want := func(id string, asked int) {
 		t.Helper()
 		got, err := a.GetCredentialsE()
-		if err != nil || got.GetAccessKeyID() != id || got.GetSecurityToken() != "token" || requests != asked {
-			t.Errorf("got %v, %v after %d requests; want %s after %d", got, err, requests, id, asked)
-		}
+		says.True(t, err == nil && got.GetAccessKeyID() == id && got.GetSecurityToken() == "token" && requests == asked,
+			"got %v, %v after %d requests; want %s after %d", got, err, requests, id, asked)
 	}
 	valid = time.Minute // to be renewed at once
 	want("id1", 1)
@@ -158,10 +157,8 @@ func TestClockOfARefusedWrite(t *testing.T) {
 	s.client = must.Get(oss.New("http://127.0.0.1", "id", "secret", oss.HTTPClient(client)))(t)
 	s.bucket = must.Get(s.client.Bucket("bucket"))(t)
 	s.Writer = remote.NewWriter(s.put, nil, s.findKey, nil)
-	if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); err == nil ||
-		!strings.Contains(err.Error(), "the clock of this machine") {
-		t.Errorf("refused by the time: %v", err)
-	}
+	says.Error(t, s.Put(t.Context(), "log/a", strings.NewReader("text")), "the clock of this machine",
+		"refused by the time")
 }
 
 type transportFunc func(*http.Request) *http.Response

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -39,9 +40,8 @@ func TestConfig(t *testing.T) {
 		"KubeRay's mode": {Config{Container: "c", AuthMode: "Default", Account: "a"},
 			"https://a.blob.core.windows.net/c", ""},
 		"no account": {Config{Container: "c"}, "", "--azure-account-url"},
-		"no key": {Config{Container: "c", Account: "a", AuthMode: "account_key"}, "",
-			"--azure-account-key"},
-		"bad key": {Config{Container: "c", Account: "a", AccountKey: "hush!"}, "", "--azure-account-key"},
+		"no key":     {Config{Container: "c", Account: "a", AuthMode: "account_key"}, "", "--azure-account-key"},
+		"bad key":    {Config{Container: "c", Account: "a", AccountKey: "hush!"}, "", "--azure-account-key"},
 		"container in the URL": {Config{Container: "c",
 			AccountURL: "https://a.blob.core.windows.net/c/?sv=1&sig=hush"}, "", "--azure-account-url"},
 		"container in the URL, large letters": {Config{Container: "c",
@@ -56,8 +56,7 @@ func TestConfig(t *testing.T) {
 		"bad string": {Config{Container: "c", ConnectionString: "hush"}, "", "--azure-connection-string"},
 		"no string": {Config{Container: "c", Account: "a", AuthMode: "connection_string"}, "",
 			"--azure-connection-string"},
-		"unknown mode": {Config{Container: "c", Account: "a", AuthMode: "magic"}, "",
-			`--azure-auth-mode="magic"`},
+		"unknown mode": {Config{Container: "c", Account: "a", AuthMode: "magic"}, "", `--azure-auth-mode="magic"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := Open(test.config, logrus.New())
@@ -68,9 +67,7 @@ func TestConfig(t *testing.T) {
 				return
 			}
 			must.OK(t, err)
-			if got := s.client.URL(); got != test.url {
-				t.Errorf("container at %s, want %s", got, test.url)
-			}
+			says.Equal(t, s.client.URL(), test.url, "container at")
 		})
 	}
 }
@@ -103,9 +100,7 @@ func TestCreateOnly(t *testing.T) {
 	})
 	for _, size := range []int{0, 65 << 20} {
 		body := bytes.NewReader(make([]byte, size))
-		if err := s.Create(t.Context(), "key", body); !errors.Is(err, os.ErrExist) {
-			t.Errorf("create with %d bytes: %v, want os.ErrExist", size, err)
-		}
+		says.ErrorIs(t, s.Create(t.Context(), "key", body), os.ErrExist, "create with %d bytes", size)
 		if err := s.Put(t.Context(), "key", body); !errors.Is(err, blob.ErrPermission) ||
 			!strings.Contains(err.Error(), "grant "+permissionWrite) {
 			t.Errorf("put with %d bytes: %v, want the right to write", size, err)

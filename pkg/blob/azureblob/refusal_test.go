@@ -3,6 +3,7 @@ package azureblob
 import (
 	"fmt"
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,9 +45,7 @@ func TestAdviceByCause(t *testing.T) {
 			_, statErr := s.Stat(t.Context(), "key")
 			for _, err := range []error{blobtest.Listed(t, s), statErr} {
 				got := strings.Replace(blobtest.Advice(t, err), "59m59s", "1h0m", 1)
-				if !strings.Contains(got, test.want) {
-					t.Errorf("%q, want %q", got, test.want)
-				}
+				says.True(t, strings.Contains(got, test.want), "%q, want %q", got, test.want)
 			}
 		})
 	}

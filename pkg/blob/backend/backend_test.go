@@ -41,16 +41,12 @@ func TestKubeRaySpellings(t *testing.T) {
 		{"--runtime-class-name=LocalTest", "--ray-root-dir=history"},
 	} {
 		c, err := load(t, args, nil)
-		if err != nil || c.Backend != "LocalTest" || c.Root != "history" {
-			t.Errorf("%q: %+v, %v", args, c, err)
-		}
+		says.True(t, err == nil && c.Backend == "LocalTest" && c.Root == "history", "%q: %+v, %v", args, c, err)
 	}
 	// of 1.7 and before, and of later ones
 	for _, root := range []string{"RAY_ROOT_DIR=a/b", "STORAGE_ROOT_DIR=/a/b/"} {
 		c, err := load(t, nil, []string{"STORAGE_BACKEND=localtest", root})
-		if err != nil || c.Backend != "localtest" || c.Root != "a/b" {
-			t.Errorf("from the environment: %+v, %v", c, err)
-		}
+		says.True(t, err == nil && c.Backend == "localtest" && c.Root == "a/b", "from the environment: %+v, %v", c, err)
 	}
 	if c, err := load(t, []string{"--ray-root-dir="}, nil); err != nil || c.Root != "log" {
 		t.Errorf("without a root: %+v, %v", c, err)
@@ -117,9 +113,8 @@ func TestIsAt(t *testing.T) {
 		{azure("one"), azure("two"), false},
 	} {
 		one, other := must.Get(load(t, test.one, nil))(t), must.Get(load(t, test.other, nil))(t)
-		if one.IsAt(&other) != test.want || other.IsAt(&one) != test.want {
-			t.Errorf("%q and %q: want %v", test.one, test.other, test.want)
-		}
+		says.True(t, one.IsAt(&other) == test.want && other.IsAt(&one) == test.want, "%q and %q: want %v", test.one,
+			test.other, test.want)
 	}
 }
 
@@ -149,16 +144,12 @@ func TestBucketsAreNamedAndMadeOnRequest(t *testing.T) {
 	} {
 		c, err := load(t, tc.args, nil)
 		must.OK(t, err)
-		if c.CreateBucket {
-			t.Errorf("%s: a bucket would be made", name)
-		}
+		says.True(t, !c.CreateBucket, "%s: a bucket would be made", name)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		_, err = Open(ctx, c, logrus.New())
 		cancel()
 		for _, want := range tc.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s without a bucket: %v, want it to name %s", name, err, want)
-			}
+			says.Error(t, err, want, "%s without a bucket: %v, want it to name %s", name, err, want)
 		}
 	}
 }
@@ -361,9 +352,7 @@ func TestMissingCredentials(t *testing.T) {
 					break
 				}
 			}
-			if err == nil {
-				t.Fatal("there are no credentials, and no error")
-			}
+			must.True(t, err != nil, "there are no credentials, and no error")
 			text := err.Error()
 			at := strings.Index(text, "no credentials")
 			if at < 0 || at > 40 || strings.Count(text, "no credentials") > 1 || !strings.Contains(text, tc.want) ||

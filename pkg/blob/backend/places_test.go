@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const repository = "../../../"
@@ -44,9 +45,8 @@ func TestBackendsAreEverywhere(t *testing.T) {
 			for _, pattern := range []string{"config/policies/" + short + "-collector*",
 				"config/policies/" + short + "-historyserver*",
 				"test/backends/" + strings.TrimPrefix(short, "aliyun") + "_test.go"} {
-				if found := must.Get(filepath.Glob(repository + pattern))(t); len(found) == 0 {
-					t.Errorf("backend %s: there is no %s", name, pattern)
-				}
+				says.True(t, len(must.Get(filepath.Glob(repository+pattern))(t)) != 0, "backend %s: there is no %s",
+					name, pattern)
 			}
 			if !slices.ContainsFunc(guides(t), func(guide string) bool { return strings.Contains(guide, name) }) {
 				t.Errorf("backend %s: no guide in docs/kubernetes is about it", name)
@@ -54,13 +54,10 @@ func TestBackendsAreEverywhere(t *testing.T) {
 		}
 		places["config/helm/examples/"+name+".yaml"] = "backend: " + name
 		for path, want := range places {
-			if !strings.Contains(read(path), want) {
-				t.Errorf("backend %s: %s does not have %q", name, path, want)
-			}
+			says.True(t, strings.Contains(read(path), want), "backend %s: %s does not have %q", name, path, want)
 		}
-		if !slices.Contains(inChart["backend"].Enum, name) {
-			t.Errorf("backend %s: config/helm/values.schema.json does not allow it", name)
-		}
+		says.True(t, slices.Contains(inChart["backend"].Enum, name),
+			"backend %s: config/helm/values.schema.json does not allow it", name)
 	}
 }
 
@@ -87,11 +84,8 @@ func TestSecretFlagsAreHidden(t *testing.T) {
 		part := "hidden-" + f.Name // the secret in a URL is its signature
 		whole := "https://h.example.com/?sig=" + part
 		must.OK(t, fs.Set(f.Name, whole))
-		if !slices.Contains(c.secrets(), whole) && !slices.Contains(c.secrets(), part) {
-			t.Errorf("--%s is a secret: Config.secrets in backend.go does not have it", f.Name)
-		}
+		says.True(t, slices.Contains(c.secrets(), whole) || slices.Contains(c.secrets(), part),
+			"--%s is a secret: Config.secrets in backend.go does not have it", f.Name)
 	})
-	if found < 5 {
-		t.Errorf("only %d flags are secrets", found)
-	}
+	says.True(t, found >= 5, "only %d flags are secrets", found)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -93,9 +94,7 @@ func TestSecretsAreToldNobody(t *testing.T) {
 					s.Delete(ctx, "key"))
 				for _, spelled := range []string{secret, strings.ReplaceAll(secret, "=", "%3D"),
 					strings.ReplaceAll(secret, "=", "%253D")} {
-					if strings.Contains(told.String(), spelled) {
-						t.Errorf("the secret is told: %s", told.String())
-					}
+					says.True(t, !strings.Contains(told.String(), spelled), "the secret is told: %s", told.String())
 				}
 			})
 		}

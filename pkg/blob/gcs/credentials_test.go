@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestMetadataServerComesLater: a process whose first seconds have no metadata server gets its credentials once there
@@ -40,9 +41,7 @@ func TestMetadataServerComesLater(t *testing.T) {
 	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.googleapis.com/b", nil))(t)
 	answer := must.Get(transport.RoundTrip(request))(t)
 	must.OK(t, answer.Body.Close())
-	if sent != "Bearer hush" {
-		t.Errorf("sent %q", sent)
-	}
+	says.Equal(t, sent, "Bearer hush", "sent")
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
@@ -78,9 +79,8 @@ func TestConfigIsChecked(t *testing.T) {
 			c := good
 			test.change(&c)
 			_, err := Open(t.Context(), c, logrus.New())
-			if (err == nil) != (test.err == "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("got %v, want an error with %q", err, test.err)
-			}
+			says.True(t, (err == nil) == (test.err == "") && (err == nil || strings.Contains(err.Error(), test.err)),
+				"got %v, want an error with %q", err, test.err)
 		})
 	}
 }
@@ -127,9 +127,8 @@ func TestEndpoint(t *testing.T) {
 	} {
 		c := Config{Endpoint: given}
 		got, emulator, err := c.endpoint()
-		if err != nil || got != want || emulator != strings.HasPrefix(want, "http://") {
-			t.Errorf("%q: %q, emulator %v, %v; want %q", given, got, emulator, err, want)
-		}
+		says.True(t, err == nil && got == want && emulator == strings.HasPrefix(want, "http://"),
+			"%q: %q, emulator %v, %v; want %q", given, got, emulator, err, want)
 	}
 }
 
@@ -141,9 +140,7 @@ func TestCreateOnly(t *testing.T) {
 		_, _ = io.WriteString(w, `{"error":{"code":403,"message":"x@y.iam.gserviceaccount.com does not have `+
 			`storage.objects.delete access to the Google Cloud Storage object."}}`)
 	})
-	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
-		t.Errorf("create: %v, want os.ErrExist", err)
-	}
+	says.ErrorIs(t, s.Create(t.Context(), "log/a", strings.NewReader("text")), os.ErrExist, "create")
 	if err := s.Put(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, blob.ErrPermission) ||
 		!strings.Contains(err.Error(), "grant storage.objects.create and storage.objects.delete on") {
 		t.Errorf("put: %v, want the missing right", err)

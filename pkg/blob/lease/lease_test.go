@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -38,15 +39,12 @@ func TestOneTakesOver(t *testing.T) {
 				return nil
 			})}
 		_, l, err := acquire(t.Context(), first, Key("log", ref), Timeout)
-		if (err == nil) == (other != nil) || err != nil && !errors.Is(err, ErrBusy) {
-			t.Fatalf("another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
-		}
+		must.True(t, (err == nil) != (other != nil) && (err == nil || errors.Is(err, ErrBusy)),
+			"another after %d looks: it has the lease: %v; the first one: %v", after, other != nil, err)
 		if other != nil {
 			l = other
 		}
-		if err := l.release(); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, l.release())
 		for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 			t.Errorf("left is %s, %v", o.Key, err)
 		}
@@ -59,14 +57,10 @@ func TestClockAhead(t *testing.T) {
 	behind := &storetest.Hooked{Store: store, Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-2 * Timeout) }}
 	err := Do(t.Context(), store, "log", ref, func(ctx context.Context) error {
 		err := Do(ctx, behind, "log", ref, func(context.Context) error { return nil })
-		if !errors.Is(err, ErrBusy) {
-			t.Errorf("the other command: %v, want ErrBusy", err)
-		}
+		says.ErrorIs(t, err, ErrBusy, "the other command")
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	says.OK(t, err)
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 		t.Errorf("left is %s, %v", o.Key, err)
 	}
@@ -91,15 +85,11 @@ func TestRenewalThatFails(t *testing.T) {
 						t.Errorf("away for %s: it ends after %s with %v", away, time.Since(began), context.Cause(ctx))
 					}
 				case <-time.After(3 * Timeout):
-					if lost {
-						t.Error("it goes on working")
-					}
+					says.True(t, !lost, "it goes on working")
 				}
 				return nil
 			})
-			if !lost && err != nil {
-				t.Error(err)
-			}
+			says.True(t, lost || err == nil, err)
 		})
 	}
 }
@@ -157,7 +147,6 @@ func TestLostAnswer(t *testing.T) {
 		t.Errorf("it has worked: %v, left is %q", done, store.Keys())
 	}
 	must.OK(t, store.Create(t.Context(), Key("log", ref), strings.NewReader("another holder")))
-	if err := Do(t.Context(), repeating, "log", ref, func(context.Context) error { return nil }); !errors.Is(err, ErrBusy) {
-		t.Errorf("of another holder: %v, want ErrBusy", err)
-	}
+	says.ErrorIs(t, Do(t.Context(), repeating, "log", ref, func(context.Context) error { return nil }), ErrBusy,
+		"of another holder")
 }

@@ -83,9 +83,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 				if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("stat %s: %v", key, err)
 				}
-				if err := s.Delete(t.Context(), key); err != nil {
-					t.Errorf("delete %s: %v", key, err)
-				}
+				says.OK(t, s.Delete(t.Context(), key), "delete %s", key)
 				if key == "odd/x" && name == "folder" {
 					continue
 				}
@@ -93,16 +91,13 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 					"create": s.Create(t.Context(), key, strings.NewReader("new")),
 					"put":    s.Put(t.Context(), key, strings.NewReader("new")),
 				} {
-					if !errors.Is(err, blob.ErrRefused) {
-						t.Errorf("%s %s: %v", what, key, err)
-					}
+					says.ErrorIs(t, err, blob.ErrRefused, "%s %s", what, key)
 				}
 			}
 			for _, prefix := range []string{"", "o", "odd", "odd/", "odd/x"} {
 				for o, err := range s.List(t.Context(), prefix, blob.ListOptions{}) {
-					if err != nil || strings.HasPrefix(o.Key, "odd") {
-						t.Errorf("listed %s, %v below %q", o.Key, err, prefix)
-					}
+					says.True(t, err == nil && !strings.HasPrefix(o.Key, "odd"), "listed %s, %v below %q", o.Key, err,
+						prefix)
 				}
 			}
 			if _, err := os.Lstat(odd); err != nil {
@@ -125,7 +120,5 @@ func TestOddStagingFolder(t *testing.T) {
 	must.OK(t, syscall.Mkfifo(filepath.Join(dir, staging), 0o600))
 	s := must.Get(Open(dir))(t)
 	defer func() { _ = s.Close() }()
-	if err := s.Create(t.Context(), "a", strings.NewReader("x")); err == nil {
-		t.Error("stored without a place to write")
-	}
+	says.True(t, s.Create(t.Context(), "a", strings.NewReader("x")) != nil, "stored without a place to write")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -80,9 +81,7 @@ func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 		if _, err := s.Stat(t.Context(), key); err == nil {
 			t.Errorf("Stat(%q) finds something", key)
 		}
-		if err := s.Delete(t.Context(), key); err == nil {
-			t.Errorf("Delete(%q) accepts", key)
-		}
+		says.True(t, s.Delete(t.Context(), key) != nil, "Delete(%q) accepts", key)
 		if names := keys(t, s, key+"/"); len(names) != 0 {
 			t.Errorf("List(%q) finds %q", key, names)
 		}
@@ -101,20 +100,15 @@ func TestKeyThatIsAFolderIsRefused(t *testing.T) {
 			"Create": s.Create(t.Context(), key, strings.NewReader("x")),
 			"Put":    s.Put(t.Context(), key, strings.NewReader("x")),
 		} {
-			if write == nil || errors.Is(write, os.ErrExist) || !strings.Contains(write.Error(), "cannot hold both") {
-				t.Errorf("%s %s: %v", what, key, write)
-			}
+			says.True(t, write != nil && !errors.Is(write, os.ErrExist) &&
+				strings.Contains(write.Error(), "cannot hold both"), "%s %s: %v", what, key, write)
 		}
 		if _, err := s.Get(t.Context(), key, 0, -1); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("Get(%s) = %v", key, err)
 		}
-		if err := s.Delete(t.Context(), key); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, s.Delete(t.Context(), key))
 	}
-	if got := strings.Join(keys(t, s, ""), " "); got != "a b/c" {
-		t.Errorf("left with %s", got)
-	}
+	says.Equal(t, strings.Join(keys(t, s, ""), " "), "a b/c", "left")
 }
 
 func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
@@ -125,9 +119,7 @@ func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
 	if _, err := s.Get(t.Context(), "link/secret", 0, -1); err == nil {
 		t.Error("read a file outside of the folder")
 	}
-	if err := s.Create(t.Context(), "link/x", strings.NewReader("x")); err == nil {
-		t.Error("wrote a file outside of the folder")
-	}
+	says.True(t, s.Create(t.Context(), "link/x", strings.NewReader("x")) != nil, "wrote a file outside of the folder")
 }
 
 func TestDeleteRemovesEmptyFolders(t *testing.T) {
@@ -139,9 +131,7 @@ func TestDeleteRemovesEmptyFolders(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a/b is left: %v", err)
 	}
-	if got := strings.Join(keys(t, s, ""), " "); got != "a/e" {
-		t.Errorf("left with %s", got)
-	}
+	says.Equal(t, strings.Join(keys(t, s, ""), " "), "a/e", "left")
 }
 
 // failingReader stops in the middle of an object.
@@ -158,9 +148,7 @@ func (f failingReader) WriteTo() {} // hides strings.Reader's, which would not f
 
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	s, dir := open(t)
-	if err := s.Create(t.Context(), "a/b", failingReader{strings.NewReader("123456")}); err == nil {
-		t.Fatal("no error")
-	}
+	must.True(t, s.Create(t.Context(), "a/b", failingReader{strings.NewReader("123456")}) != nil, "no error")
 	if names := keys(t, s, ""); len(names) != 0 {
 		t.Errorf("listed %q", names)
 	}
@@ -205,16 +193,13 @@ func TestWriteThatIsRepeated(t *testing.T) {
 			must.OK(t, publish(from, to))
 			return publish(from, to)
 		}
-		if err := s.writeAndPublish(t.Context(), name, strings.NewReader("text"), twice); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		says.OK(t, s.writeAndPublish(t.Context(), name, strings.NewReader("text"), twice), "%s", name)
 		if got := must.Get(blob.ReadRange(t.Context(), s, name, 0, 10))(t); string(got) != "text" {
 			t.Errorf("%s: stored is %q", name, got)
 		}
 	}
-	if err := s.Create(t.Context(), "create", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
-		t.Errorf("another file of the same content: %v", err)
-	}
+	says.ErrorIs(t, s.Create(t.Context(), "create", strings.NewReader("text")), os.ErrExist,
+		"another file of the same content")
 }
 
 // TestFilesThatNFSLost: an open file that another machine removes does not exist any more; a store that is gone as a
@@ -226,9 +211,7 @@ func TestFilesThatNFSLost(t *testing.T) {
 		_, err := io.ReadAll(section{Reader: iotest.ErrReader(stale), store: s})
 		return err
 	}
-	if err := read(); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a file: %v", err)
-	}
+	says.ErrorIs(t, read(), os.ErrNotExist, "a file")
 	must.OK(t, s.Close())
 	if err := read(); !errors.Is(err, syscall.ESTALE) || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file of a store that is gone: %v", err)

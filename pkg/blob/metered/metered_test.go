@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -43,9 +44,7 @@ func TestCounts(t *testing.T) {
 	for _, err := range []error{os.ErrExist, fmt.Errorf("x: %w", blob.ErrThrottled), blob.ErrPermission,
 		os.ErrDeadlineExceeded, io.ErrUnexpectedEOF} {
 		fault = err
-		if got := s.Create(ctx, "key", strings.NewReader("x")); !errors.Is(got, err) {
-			t.Errorf("got %v, want %v", got, err)
-		}
+		says.ErrorIs(t, s.Create(ctx, "key", strings.NewReader("x")), err)
 	}
 	fault = nil
 	for range s.List(ctx, "", blob.ListOptions{}) {
@@ -71,10 +70,9 @@ rayhistory_storage_operations_total{operation="list"} 1
 rayhistory_storage_operations_total{operation="put"} 1
 rayhistory_storage_operations_total{operation="stat"} 1
 `
-	if err := testutil.GatherAndCompare(reg, strings.NewReader(want), "rayhistory_storage_bytes_total",
-		"rayhistory_storage_failures_total", "rayhistory_storage_operations_total"); err != nil {
-		t.Error(err)
-	}
+	says.OK(t,
+		testutil.GatherAndCompare(reg, strings.NewReader(want), "rayhistory_storage_bytes_total",
+			"rayhistory_storage_failures_total", "rayhistory_storage_operations_total"))
 }
 
 // TestPaced: with a limiter each request waits for its turn, also each page of a listing; without one none does, and
@@ -122,9 +120,7 @@ func TestPaced(t *testing.T) {
 			}
 			ended, cancel := context.WithCancel(paced)
 			cancel()
-			if err := of.do(ended); err == nil {
-				t.Errorf("%s succeeds after its context has ended", name)
-			}
+			says.True(t, of.do(ended) != nil, "%s succeeds after its context has ended", name)
 		}
 	})
 }
@@ -143,12 +139,8 @@ func TestPacedForOthers(t *testing.T) {
 			}
 			return 0, nil
 		}))(t)
-		if took := time.Since(began); took != 0 {
-			t.Errorf("others wait %s", took)
-		}
+		says.Equal(t, time.Since(began), 0, "others wait")
 		must.Get(s.Stat(paced, "a"))(t)
-		if took := time.Since(began); took != 3*time.Second {
-			t.Errorf("the next one waits %s, want 3 s: one each", took)
-		}
+		says.Equal(t, time.Since(began), 3*time.Second, "the next one waits")
 	})
 }

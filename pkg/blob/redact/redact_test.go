@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
@@ -40,9 +41,8 @@ func TestSecretsByTheirForm(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if got := New().Text("proxyconnect http://user:hush@proxy:3128 refused"); got != "proxyconnect http://REDACTED@proxy:3128 refused" {
-		t.Errorf("an account in a URL: %s", got)
-	}
+	says.Equal(t, New().Text("proxyconnect http://user:hush@proxy:3128 refused"),
+		"proxyconnect http://REDACTED@proxy:3128 refused", "an account in a URL")
 	const key = `open {"private_key": "-----BEGIN PRIVATE KEY-----\nHUSH\n-----END PRIVATE KEY-----\n"}: no such file`
 	for _, text := range []string{key, strings.ReplaceAll(key, `\n`, "\n"), key[:60]} {
 		if got := New().Text(text); strings.Contains(got, "HUSH") || !strings.HasPrefix(got, `open {"private_key": "REDACTED`) {
@@ -50,32 +50,24 @@ func TestSecretsByTheirForm(t *testing.T) {
 		}
 	}
 	const jwt = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl"
-	if got := New().Text("token " + jwt + " refused"); got != "token "+instead+" refused" {
-		t.Errorf("a token of the web: %s", got)
-	}
+	says.Equal(t, New().Text("token "+jwt+" refused"), "token "+instead+" refused", "a token of the web")
 	for _, text := range []string{
 		"permission denied: grant s3:ListBucket on bucket history: api error SignatureDoesNotMatch: The request signature we calculated does not match",
 		"get log/lab_default/session_1/logs/0a/token.log: file does not exist",
 		"no credentials: set --oss-access-key-id and --oss-access-key-secret, or enable RRSA",
 		"https://minio:9000/bucket/key?list-type=2&prefix=log%2F",
 	} {
-		if got := New().Text(text); got != text {
-			t.Errorf("changed without need: %s", got)
-		}
+		says.Equal(t, New().Text(text), text, "changed without need")
 	}
 }
 
 func TestKnownSecrets(t *testing.T) {
 	r := New("a+b/c==", "a+b/", "", "x")
-	if got := r.Text("said a+b/c== and a%2Bb%2Fc%3D%3D, x"); got != "said REDACTED and REDACTED, x" {
-		t.Error(got)
-	}
+	says.Equal(t, r.Text("said a+b/c== and a%2Bb%2Fc%3D%3D, x"), "said REDACTED and REDACTED, x")
 	err := r.Error(fmt.Errorf("get a+b/c==: %w", os.ErrNotExist))
 	if !errors.Is(err, os.ErrNotExist) || fmt.Sprintf("%v %+v %s", fmt.Errorf("list: %w", err), err,
 		err) != strings.TrimSpace(fmt.Sprintf("list: %[1]s %[1]s %[1]s", "get REDACTED: file does not exist")) {
 		t.Errorf("%+v", err)
 	}
-	if r.Error(nil) != nil {
-		t.Error("no error became one")
-	}
+	says.OK(t, r.Error(nil), "no error became one")
 }

@@ -3,6 +3,7 @@ package s3
 import (
 	"fmt"
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"net/http"
 	"strings"
 	"testing"
@@ -33,8 +34,7 @@ func TestAdviceByCause(t *testing.T) {
 		"a key": {"InvalidAccessKeyId",
 			"The AWS Access Key Id you provided does not exist in our records.", 403, 0,
 			"the store does not know the access key"},
-		"expired": {"ExpiredToken", "The provided token has expired.", 400, 0,
-			"the credentials have expired"},
+		"expired": {"ExpiredToken", "The provided token has expired.", 400, 0, "the credentials have expired"},
 		"a token": {"InvalidToken", "", 400, 0, "the session token does not belong"},
 		"KMS, writing": {"AccessDenied",
 			"User: arn:aws:sts::1:assumed-role/x is not authorized to perform: kms:GenerateDataKey on resource: arn:aws:kms:eu-west-1:1:key/2", 403, 0, "grant kms:GenerateDataKey on the KMS key of bucket b"},
@@ -67,10 +67,8 @@ func TestAdviceByCause(t *testing.T) {
 			if got := blobtest.Advice(t, err); !about(got, test.want) {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if strings.Contains(fmt.Sprint(err), "grant s3:ListBucket") != strings.Contains(test.want,
-				"grant s3:ListBucket") {
-				t.Error(err)
-			}
+			says.Equal(t, strings.Contains(fmt.Sprint(err), "grant s3:ListBucket"),
+				strings.Contains(test.want, "grant s3:ListBucket"), err)
 			_, err = s.Stat(t.Context(), "key") // of which the answer has no words
 			if test.clock != 0 && test.status == 403 &&
 				!strings.Contains(blobtest.Advice(t, err), "the clock of this machine is") {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
@@ -90,9 +91,7 @@ func TestKeysOfAFile(t *testing.T) {
 		want := func(id string) {
 			t.Helper()
 			got, err := s.client.Options().Credentials.Retrieve(t.Context())
-			if err != nil || got.AccessKeyID != id {
-				t.Errorf("the key is %q, %v, want %q", got.AccessKeyID, err, id)
-			}
+			says.True(t, err == nil && got.AccessKeyID == id, "the key is %q, %v, want %q", got.AccessKeyID, err, id)
 		}
 		want("first")
 		for _, step := range []struct{ text, want string }{{keys("second"), "second"}, {keys("third"), "third"},
@@ -176,9 +175,7 @@ func TestRefusedKeys(t *testing.T) {
 				_, _ = io.WriteString(w, "<ListBucketResult><Name>b</Name></ListBucketResult>")
 			})
 			s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: store, PathStyle: true}, silent.Logger()))(t)
-			if err := blobtest.Listed(t, s); err == nil {
-				t.Error("the first credentials are taken")
-			}
+			says.True(t, blobtest.Listed(t, s) != nil, "the first credentials are taken")
 			if err := blobtest.Listed(t, s); (err == nil) != (want == 2) {
 				t.Errorf("the next: %v", err)
 			}
@@ -186,9 +183,7 @@ func TestRefusedKeys(t *testing.T) {
 			for range 3 {
 				_ = blobtest.Listed(t, s)
 			}
-			if asked != want {
-				t.Errorf("asked for credentials %d times, want %d", asked, want)
-			}
+			says.Equal(t, asked, want, "asked for credentials")
 		})
 	}
 }
@@ -252,21 +247,15 @@ func TestServersThatIgnoreConditions(t *testing.T) {
 			s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: web.URL, PathStyle: true,
 				AccessKeyID: "id", SecretAccessKey: "secret"}, log))(t)
 			for _, key := range []string{"a", "b", "c"} {
-				if err := s.Create(t.Context(), key, strings.NewReader("first")); err != nil {
-					t.Error(err)
-				}
-				if err := s.Create(t.Context(), key, strings.NewReader("second")); err == nil {
-					t.Errorf("%s was created twice", key)
-				}
-				if server.objects[key] != "first" {
-					t.Errorf("%s holds %q", key, server.objects[key])
-				}
+				says.OK(t, s.Create(t.Context(), key, strings.NewReader("first")))
+				says.True(t, s.Create(t.Context(), key, strings.NewReader("second")) != nil, "%s was created twice",
+					key)
+				says.Equal(t, server.objects[key], "first", "%s holds", key)
 			}
-			if server.puts != 4 || len(hook.Entries) != 1 ||
-				!strings.Contains(hook.LastEntry().Message, "If-None-Match") {
-				t.Errorf("%d puts, warnings %v; want one put for each key, one to learn and one warning", server.puts,
-					hook.Entries)
-			}
+			says.True(t, server.puts == 4 && len(hook.Entries) == 1 &&
+				strings.Contains(hook.LastEntry().Message, "If-None-Match"),
+				"%d puts, warnings %v; want one put for each key, one to learn and one warning", server.puts,
+				hook.Entries)
 		})
 	}
 }
@@ -289,10 +278,9 @@ func TestErrorsNameThePermission(t *testing.T) {
 		"s3:PutObject":    s.Put(t.Context(), "key", strings.NewReader("x")),
 		"s3:DeleteObject": s.Delete(t.Context(), "key"),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") ||
-			strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", permission, err)
-		}
+		says.True(t, err != nil &&
+			strings.Contains(err.Error(), "permission denied: grant "+permission+" on bucket bucket") &&
+			!strings.Contains(err.Error(), "hush"), "%s: %v", permission, err)
 	}
 }
 
@@ -334,16 +322,12 @@ func TestListingsThatAreNotFound(t *testing.T) {
 	for code, isS3 := range map[string]bool{"NoSuchKey": false, "": false, "NoSuchBucket": true,
 		"NoSuchAccessPoint": true} {
 		listed := blobtest.Listed(t, at(t, "team:bucket", func(w http.ResponseWriter, r *http.Request) {
-			if !strings.HasPrefix(r.URL.Path, "/team:bucket") {
-				t.Errorf("the bucket is asked for at %s", r.URL)
-			}
+			says.True(t, strings.HasPrefix(r.URL.Path, "/team:bucket"), "the bucket is asked for at %s", r.URL)
 			w.WriteHeader(http.StatusNotFound)
 			_, _ = io.WriteString(w, "<Error><Code>"+code+"</Code></Error>")
 		}))
-		if listed == nil || errors.Is(listed, errNotS3) == isS3 || !strings.Contains(listed.Error(), code) ||
-			errors.Is(listed, os.ErrNotExist) {
-			t.Errorf("list, %q: %v", code, listed)
-		}
+		says.True(t, listed != nil && errors.Is(listed, errNotS3) != isS3 && strings.Contains(listed.Error(), code) &&
+			!errors.Is(listed, os.ErrNotExist), "list, %q: %v", code, listed)
 	}
 }
 
@@ -395,10 +379,8 @@ func TestLockedBuckets(t *testing.T) {
 	} {
 		s := must.Get(Open(t.Context(), Config{Bucket: "bucket", Endpoint: endpoint, AccessKeyID: "id",
 			SecretAccessKey: "secret"}, silent.Logger()))(t)
-		if got := s.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported; got !=
-			want {
-			t.Errorf("%s: checksums %v, want %v", endpoint, got, want)
-		}
+		says.Equal(t, s.client.Options().RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported,
+			want, "%s: checksums", endpoint)
 		t.Run("by the SDK's setting", func(t *testing.T) {
 			for name, value := range map[string]string{"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "",
 				"AWS_DEFAULT_REGION": "", "AWS_CONFIG_FILE": "/nonexistent"} {
@@ -407,12 +389,10 @@ func TestLockedBuckets(t *testing.T) {
 			s := must.Get(Open(t.Context(), Config{Bucket: "bucket", AccessKeyID: "id", SecretAccessKey: "secret"},
 				logrus.New()))(t)
 			got := s.client.Options()
-			if (got.RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported) != want ||
-				(got.ResponseChecksumValidation == aws.ResponseChecksumValidationWhenSupported) != want ||
-				got.Region != defaultRegion || s.region != defaultRegion {
-				t.Errorf("%s: checksums %v, want %v; region %q", endpoint, got.RequestChecksumCalculation, want,
-					got.Region)
-			}
+			says.True(t, (got.RequestChecksumCalculation == aws.RequestChecksumCalculationWhenSupported) == want &&
+				(got.ResponseChecksumValidation == aws.ResponseChecksumValidationWhenSupported) == want &&
+				got.Region == defaultRegion && s.region == defaultRegion, "%s: checksums %v, want %v; region %q",
+				endpoint, got.RequestChecksumCalculation, want, got.Region)
 		})
 	}
 }

@@ -2,12 +2,12 @@ package signin
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -45,9 +45,7 @@ func TestHostileProvider(t *testing.T) {
 		return err
 	}
 	for _, interval = range []int{-5, 1e10} {
-		if err := signIn(); !errors.Is(err, errExpired) {
-			t.Errorf("an interval of %d s: %v", interval, err)
-		}
+		says.ErrorIs(t, signIn(), errExpired, "an interval of %d s", interval)
 	}
 	interval, expires = 1, 60
 	if err := signIn(); err == nil || led > 0 {

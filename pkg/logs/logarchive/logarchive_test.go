@@ -53,9 +53,8 @@ func archive(t *testing.T, logs map[string]string, change func(*Options, *storet
 			// what is missing
 			unpacked[strings.TrimPrefix(name, rayid.Node{1}.String()+"/")] = strings.TrimRight(text, "\x00")
 		}
-		if files != nil && !maps.Equal(files, unpacked) {
-			t.Errorf("%s holds %q, .zip %q", format.Suffix, unpacked, files)
-		}
+		says.True(t, files == nil || maps.Equal(files, unpacked), "%s holds %q, .zip %q", format.Suffix, unpacked,
+			files)
 		files = unpacked
 	}
 	return files, failed
@@ -114,10 +113,8 @@ func TestNotWhole(t *testing.T) {
 		func(_ *Options, store *storetest.Store) {
 			delete(store.Objects, layout.LogKey("log", ref, rayid.Node{1}, "bad.log"))
 		})
-	if len(failed) != 1 || files["good.log"] != "y" ||
-		!strings.Contains(files[notWhole], "/bad.log: it could not be read\n") {
-		t.Errorf("%q, %q failed", files, failed)
-	}
+	says.True(t, len(failed) == 1 && files["good.log"] == "y" &&
+		strings.Contains(files[notWhole], "/bad.log: it could not be read\n"), "%q, %q failed", files, failed)
 }
 
 // TestCutLog: a log whose store gives less than it listed is filled up in a .tar.zst, whose other files are whole.
@@ -131,19 +128,16 @@ func TestCutLog(t *testing.T) {
 		files[rayid.Node{1}.String()+"/good.log"] != "y" {
 		t.Errorf("%q", files)
 	}
-	if !strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") ||
-		strings.Contains(files[notWhole], "good.log") {
-		t.Errorf("%q", files[notWhole])
-	}
+	says.True(t, strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") &&
+		!strings.Contains(files[notWhole], "good.log"), "%q", files[notWhole])
 }
 
 // TestGap: what is not stored of a log is said but not written, however much of it the names of the chunks claim.
 func TestGap(t *testing.T) {
 	compressed := string(layouttest.Pack(t, "one\n", layout.Zstd))
 	for name, parts := range map[string][]part{
-		"small": {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 10, layout.Plain, "two\n", 4}},
-		"huge": {{"a.log", 0, layout.Plain, "one\n", 4},
-			{"a.log", 1 << 60, layout.Plain, "two\n", 4}},
+		"small":        {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 10, layout.Plain, "two\n", 4}},
+		"huge":         {{"a.log", 0, layout.Plain, "one\n", 4}, {"a.log", 1 << 60, layout.Plain, "two\n", 4}},
 		"at the start": {{"a.log", 1 << 60, layout.Plain, "one\ntwo\n", 8}},
 		"behind a compressed chunk": {{"a.log", 0, layout.Zstd, compressed, int64(len(compressed))},
 			{"a.log", 1 << 60, layout.Plain, "two\n", 4}},
@@ -157,13 +151,11 @@ func TestGap(t *testing.T) {
 				must.OK(t, Write(t.Context(), &limited{&b, 1 << 20}, format, o))
 				files := unpack(t, format, b.Bytes())
 				text := files[rayid.Node{1}.String()+"/a.log"]
-				if strings.TrimRight(text, "\x00") != "one\ntwo\n" || len(text) > 1<<20 {
-					t.Errorf("%s: %d bytes, %.20q", format.Suffix, len(text), text)
-				}
-				if failed != 1 || !strings.Contains(files[notWhole], "/a.log: ") ||
-					!strings.Contains(files[notWhole], " bytes are not stored\n") {
-					t.Errorf("%s: %d failed, %q", format.Suffix, failed, files[notWhole])
-				}
+				says.True(t, strings.TrimRight(text, "\x00") == "one\ntwo\n" && len(text) <= 1<<20,
+					"%s: %d bytes, %.20q", format.Suffix, len(text), text)
+				says.True(t, failed == 1 && strings.Contains(files[notWhole], "/a.log: ") &&
+					strings.Contains(files[notWhole], " bytes are not stored\n"), "%s: %d failed, %q", format.Suffix,
+					failed, files[notWhole])
 			}
 		})
 	}

@@ -181,9 +181,7 @@ func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log fu
 			}
 		}
 	}
-	if lines == 0 {
-		t.Error("nothing matches")
-	}
+	says.True(t, lines != 0, "nothing matches")
 }
 
 // comparable leaves of a line that is not in a scanner's buffer as a whole only the match: how much is shown around it
@@ -211,9 +209,7 @@ func TestLongLine(t *testing.T) {
 		for _, q := range []Query{{Pattern: "needle", Before: 1, After: 1},
 			{Pattern: "xneedl[e]y", Regexp: true, Before: 1, After: 1}} {
 			matches, _ := scanned(t, prepared(t, q), text)
-			if len(matches) != 1 {
-				t.Fatalf("length %d: %d matches", length, len(matches))
-			}
+			must.True(t, len(matches) == 1, "length %d: %d matches", length, len(matches))
 			m := matches[0]
 			if m.Line != 2 || m.Length != int64(length+5006) ||
 				!strings.Contains(m.Text[m.Match[0]:m.Match[1]], "needle") ||
@@ -293,9 +289,8 @@ func TestExpressionsInParts(t *testing.T) {
 			}
 		}
 	}
-	if compared < 10000 || open < 100 {
-		t.Errorf("only %d finds are compared, and %d expressions are open", compared, open)
-	}
+	says.True(t, compared >= 10000 && open >= 100, "only %d finds are compared, and %d expressions are open", compared,
+		open)
 }
 
 // TestUndated: where a time is asked for, matches without one are counted.
@@ -314,9 +309,7 @@ func TestPatternsAreBounded(t *testing.T) {
 		{Pattern: "a", Selection: Selection{Files: "../x"}},
 		{Pattern: `\C`, Regexp: true}, {Pattern: `(a)\1`, Regexp: true}, {Timeout: MaxTimeout + 1},
 	} {
-		if err := q.Prepare(); err == nil {
-			t.Errorf("%.40q is taken", q.Pattern)
-		}
+		says.True(t, q.Prepare() != nil, "%.40q is taken", q.Pattern)
 	}
 }
 
@@ -384,9 +377,8 @@ func FuzzScan(f *testing.F) {
 		for _, m := range slices.Concat(got, want) {
 			comparable(m, text)
 		}
-		if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
-			t.Errorf("%d matches, want %d", len(got), len(want))
-		}
+		says.True(t, len(got) == len(want) && (len(got) <= 0 || reflect.DeepEqual(got, want)), "%d matches, want %d",
+			len(got), len(want))
 	})
 }
 
@@ -425,8 +417,7 @@ func TestOwnLevel(t *testing.T) {
 			`", "asctime": "2026-11-20 10:00:05", "levelname": "ERROR"}`, "error", "10:00:05", 0},
 		"between bars": {"2026-11-20 10:00:00 INFO x\n" + bars + "\r2026-11-20 10:00:05 ERROR needle" +
 			bars, "error", "10:00:05", 0},
-		"behind a bar": {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error",
-			"10:00:00", 0},
+		"behind a bar":         {"2026-11-20 10:00:00 INFO x\n" + bars + "ERROR:root:needle\n", "error", "10:00:00", 0},
 		"line ends of Windows": {"2026-11-20 10:00:05 ERROR x\r\nneedle\r\n", "error", "10:00:05", 0},
 		"UTF-16": {"\xff\xfe" +
 			strings.Join(strings.Split("2026-11-20 10:00:05 ERROR needle\r\n", ""), "\x00") + "\x00", "error",

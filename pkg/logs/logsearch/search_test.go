@@ -138,10 +138,9 @@ func TestSearch(t *testing.T) {
 			if !slices.Equal(got.lines, tc.want) {
 				t.Errorf("found\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(tc.want, "\n"))
 			}
-			if !got.end.Complete || got.end.Matches != int64(len(tc.want)) || got.end.Reported != got.end.Matches ||
-				len(got.files) != len(tc.want) {
-				t.Errorf("%+v, %d files", got.end, len(got.files))
-			}
+			says.True(t, got.end.Complete && got.end.Matches == int64(len(tc.want)) &&
+				got.end.Reported == got.end.Matches && len(got.files) == len(tc.want), "%+v, %d files", got.end,
+				len(got.files))
 		})
 	}
 }
@@ -200,10 +199,9 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := s.search(tc.query)
-			if got.end.Matches != 300 || got.end.Reported != tc.reported || int64(len(got.lines)) != tc.reported ||
-				strings.Join(got.end.Why, " ") != tc.why || got.end.Complete != (tc.why == "") {
-				t.Errorf("%+v", got.end)
-			}
+			says.True(t, got.end.Matches == 300 && got.end.Reported == tc.reported &&
+				int64(len(got.lines)) == tc.reported && strings.Join(got.end.Why, " ") == tc.why &&
+				got.end.Complete == (tc.why == ""), "%+v", got.end)
 			for name, file := range got.files {
 				says.Equal(t, file.Matches, 100, "%s: %+v", name, file)
 			}
@@ -242,13 +240,11 @@ func TestDamagedLogs(t *testing.T) {
 	must.OK(t, s.store.Delete(t.Context(), gone))
 	got := s.search(Query{Pattern: "needle"})
 	says.EqualSlices(t, got.lines, []string{"01:bad.log:1:needle behind", "01:good.log:1:needle"})
-	if got.end.Complete || !slices.Equal(got.end.Why, []string{"damage"}) || got.files["good.log"].Problem != "" {
-		t.Errorf("%+v", got.end)
-	}
-	if !strings.Contains(got.files["bad.log"].Problem, "damaged") ||
-		!strings.Contains(got.files["gone.log"].Problem, "gone") {
-		t.Errorf("%+v, %+v", got.files["bad.log"], got.files["gone.log"])
-	}
+	says.True(t, !got.end.Complete && slices.Equal(got.end.Why, []string{"damage"}) &&
+		got.files["good.log"].Problem == "", "%+v", got.end)
+	says.True(t, strings.Contains(got.files["bad.log"].Problem, "damaged") &&
+		strings.Contains(got.files["gone.log"].Problem, "gone"), "%+v, %+v", got.files["bad.log"],
+		got.files["gone.log"])
 }
 
 // TestPartOfLog: no more of a log is searched than there was at a moment.
@@ -270,9 +266,8 @@ func TestPartOfLog(t *testing.T) {
 				last, _ = r.(*End)
 				return nil
 			})
-		if err != nil || last.Matches != want || last.Complete != (end >= 0) {
-			t.Errorf("up to %d: %+v, %v", end, last, err)
-		}
+		says.True(t, err == nil && last.Matches == want && last.Complete == (end >= 0), "up to %d: %+v, %v", end, last,
+			err)
 	}
 }
 
@@ -290,17 +285,14 @@ func TestLeft(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || records > 2+2*readers {
-		t.Errorf("cancelled: %v after %d records", err, records)
-	}
+	says.True(t, errors.Is(err, context.Canceled) && records <= 2+2*readers, "cancelled: %v after %d records", err,
+		records)
 	broken, records := errors.New("broken"), 0
 	err = Run(t.Context(), prepared(t, Query{Pattern: "needle"}), s.sources(), func(Record) error {
 		records++
 		return broken
 	})
-	if !errors.Is(err, broken) || records != 1 {
-		t.Errorf("broken: %v after %d records", err, records)
-	}
+	says.True(t, errors.Is(err, broken) && records == 1, "broken: %v after %d records", err, records)
 	refused := errors.New("refused")
 	err = Run(t.Context(), prepared(t, Query{}), func(yield func(Source, error) bool) { yield(Source{}, refused) },
 		func(Record) error { return nil })
@@ -379,8 +371,6 @@ func TestWriterOf(t *testing.T) {
 		"worker-ab01-02000000-7.err": "worker of job 02000000", "worker-ab01-ffffffff-7.out": "worker",
 		"job-driver-nightly.log": "driver of job nightly", "raylet.out": "raylet", "mine.txt": "",
 	} {
-		if got := WriterOf(name).String(); got != want {
-			t.Errorf("%s: %q, want %q", name, got, want)
-		}
+		says.Equal(t, WriterOf(name).String(), want, "%s", name)
 	}
 }

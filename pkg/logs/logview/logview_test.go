@@ -90,25 +90,18 @@ func TestPagesWithGaps(t *testing.T) {
 				next := int64(1)
 				for at := int64(0); at < f.Size(); {
 					p, err := NewIndex().Read(t.Context(), f, at, f.Size(), PageLines)
-					if err != nil || p.End <= at || len(p.Lines) == 0 {
-						t.Fatalf("the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
-					}
+					must.True(t, err == nil && p.End > at && len(p.Lines) != 0,
+						"the page at %d ends at %d and has %d lines, %v", at, p.End, len(p.Lines), err)
 					check(p, next)
 					next, at = next+int64(len(p.Lines)), p.End
 				}
-				if next != int64(len(places))+1 {
-					t.Errorf("the pages have %d lines of %d", next-1, len(places))
-				}
+				says.Equal(t, next, int64(len(places))+1, "the pages have %d lines of %d", next-1, len(places))
 				for end := f.Size(); end > 0; {
 					start, err := NewIndex().Before(t.Context(), f, end, PageLines)
-					if err != nil || start >= end {
-						t.Fatalf("the page before %d begins at %d, %v", end, start, err)
-					}
+					must.True(t, err == nil && start < end, "the page before %d begins at %d, %v", end, start, err)
 					p, err := NewIndex().Read(t.Context(), f, start, end, PageLines)
-					if err != nil || p.End != end || len(p.Lines) == 0 {
-						t.Fatalf("the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End,
-							len(p.Lines), err)
-					}
+					must.True(t, err == nil && p.End == end && len(p.Lines) != 0,
+						"the page from %d to %d ends at %d and has %d lines, %v", start, end, p.End, len(p.Lines), err)
 					next -= int64(len(p.Lines))
 					check(p, next)
 					end = start
@@ -142,9 +135,8 @@ func TestShortChunk(t *testing.T) {
 func TestLineWithGap(t *testing.T) {
 	f, _ := inChunks(t, map[int64][]byte{0: []byte("one\ntw"), 100: []byte("o\nthree\n")})
 	p, err := NewIndex().Read(t.Context(), f, 0, f.Size(), PageLines)
-	if err != nil || len(p.Lines) != 3 || p.Lines[1].Spans[0].Text != "two" || p.End != f.Size() {
-		t.Errorf("page %+v, %v", p, err)
-	}
+	says.True(t, err == nil && len(p.Lines) == 3 && p.Lines[1].Spans[0].Text == "two" && p.End == f.Size(),
+		"page %+v, %v", p, err)
 	x := NewIndex()
 	says.Equal(t, must.Get(x.Number(t.Context(), f, 102))(t), 3, "the line at 102")
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 3))(t), 102, "line 3 begins at")
@@ -183,9 +175,8 @@ func TestIndex(t *testing.T) {
 	x := NewIndex()
 	for _, line := range []int64{1, 2, 999, 150_000, 60_000, 300_000, 50_001} {
 		offset, err := x.Offset(t.Context(), f, line)
-		if err != nil || !bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)) {
-			t.Fatalf("line %d begins at %d with %.20q, %v", line, offset, text[offset:], err)
-		}
+		must.True(t, err == nil && bytes.HasPrefix(text[offset:], fmt.Appendf(nil, "line %d", line)),
+			"line %d begins at %d with %.20q, %v", line, offset, text[offset:], err)
 		says.Equal(t, must.Get(x.Number(t.Context(), f, offset))(t), line, "the line at %d", offset)
 	}
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 1<<40))(t), f.Size(), "a line that is not there is at")
@@ -217,9 +208,7 @@ func TestIndexOfHugeGap(t *testing.T) {
 	says.Equal(t, must.Get(x.Number(t.Context(), f, f.Size()-1))(t), 4, "the last line")
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 2))(t), 4, "the second line begins at")
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 9))(t), f.Size(), "a line that is not there is at")
-	if len(x.marks) > maxMarks {
-		t.Errorf("%d marks", len(x.marks))
-	}
+	says.True(t, len(x.marks) <= maxMarks, "%d marks", len(x.marks))
 }
 
 // TestPages: pages from the first to the last hold every byte once, and those back to the first begin where others do.
@@ -240,14 +229,11 @@ func TestPages(t *testing.T) {
 	pages := 0
 	for at := f.Size(); at > 0; pages++ {
 		start, err := NewIndex().Before(t.Context(), f, at, PageLines)
-		if err != nil || start >= at || at-start > pageBytes {
-			t.Fatalf("the page before %d begins at %d, %v", at, start, err)
-		}
+		must.True(t, err == nil && start < at && at-start <= pageBytes, "the page before %d begins at %d, %v", at,
+			start, err)
 		at = start
 	}
-	if pages > 10_000 {
-		t.Errorf("%d pages", pages)
-	}
+	says.True(t, pages <= 10_000, "%d pages", pages)
 }
 
 // utf16Of is a text in UTF-16, in either order of bytes, with its mark.
@@ -279,17 +265,15 @@ func TestPagesUTF16(t *testing.T) {
 		next := int64(1)
 		for at := int64(0); at < f.Size(); {
 			p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
-			if err != nil || len(p.Lines) == 0 || p.End <= at || p.End-at > pageBytes {
-				t.Fatalf("the page at %d: %d lines, to %d, %v", at, len(p.Lines), p.End, err)
-			}
+			must.True(t, err == nil && len(p.Lines) != 0 && p.End > at && p.End-at <= pageBytes,
+				"the page at %d: %d lines, to %d, %v", at, len(p.Lines), p.End, err)
 			if n, err := x.Number(t.Context(), f, at); n != next || err != nil {
 				t.Fatalf("the page at %d begins with line %d, %v, want %d", at, n, err, next)
 			}
 			for i, line := range p.Lines {
 				want := fmt.Sprintf("ERROR line %d 上海 ਊ %s", next+int64(i), strings.Repeat("x", int(next+int64(i))%300))
-				if len(line.Spans) != 1 || line.Spans[0].Text != want || line.Level != logline.Error {
-					t.Fatalf("line %d is %+v", next+int64(i), line)
-				}
+				must.True(t, len(line.Spans) == 1 && line.Spans[0].Text == want && line.Level == logline.Error,
+					"line %d is %+v", next+int64(i), line)
 			}
 			if at > 0 {
 				before, err := x.Before(t.Context(), f, at, PageLines)
@@ -301,15 +285,12 @@ func TestPagesUTF16(t *testing.T) {
 			}
 			next, at = next+int64(len(p.Lines)), p.End
 		}
-		if next != lines+1 {
-			t.Errorf("%d lines, want %d", next-1, lines)
-		}
+		says.Equal(t, next, lines+1, "%d lines, want %d", next-1, lines)
 		for _, n := range []int64{2, 300, 4999} {
 			offset, err := x.Offset(t.Context(), f, n)
 			p, err2 := x.Read(t.Context(), f, offset+1, f.Size(), PageLines) // an offset within a character
-			if err != nil || err2 != nil || len(p.Lines) == 0 || offset&1 != 0 {
-				t.Fatalf("line %d is at %d, %v, %v", n, offset, err, err2)
-			}
+			must.True(t, err == nil && err2 == nil && len(p.Lines) != 0 && offset&1 == 0, "line %d is at %d, %v, %v", n,
+				offset, err, err2)
 			if p, _ = x.Read(t.Context(), f, offset, f.Size(), PageLines); !strings.HasPrefix(p.Lines[0].Spans[0].Text,
 				fmt.Sprintf("ERROR line %d ", n)) {
 				t.Errorf("at line %d is %+v", n, p.Lines[0])
@@ -337,17 +318,14 @@ func TestPageText(t *testing.T) {
 	} {
 		f, _ := stored(t, []byte(text))
 		p, err := NewIndex().Read(t.Context(), f, 0, f.Size(), PageLines)
-		if err != nil || len(p.Lines) != 1 || !reflect.DeepEqual(p.Lines[0], want) {
-			t.Errorf("%.40q: %+v, %v", text, p.Lines, err)
-		}
+		says.True(t, err == nil && len(p.Lines) == 1 && reflect.DeepEqual(p.Lines[0], want), "%.40q: %+v, %v", text,
+			p.Lines, err)
 	}
 	f, _ := stored(t, []byte(bar+"\nend\n"))
 	x, states := NewIndex(), 0
 	for at := int64(0); at < f.Size(); {
 		p, err := x.Read(t.Context(), f, at, f.Size(), PageLines)
-		if err != nil || p.End-at > pageBytes || p.End <= at {
-			t.Fatalf("the page at %d ends at %d, %v", at, p.End, err)
-		}
+		must.True(t, err == nil && p.End-at <= pageBytes && p.End > at, "the page at %d ends at %d, %v", at, p.End, err)
 		for _, line := range p.Lines {
 			states++
 			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" &&
@@ -357,9 +335,7 @@ func TestPageText(t *testing.T) {
 		}
 		at = p.End
 	}
-	if states > len(bar)/pageBytes+3 {
-		t.Errorf("%d states are shown", states)
-	}
+	says.True(t, states <= len(bar)/pageBytes+3, "%d states are shown", states)
 }
 
 func TestColours(t *testing.T) {
@@ -391,9 +367,7 @@ func FuzzColours(f *testing.F) {
 					t.Errorf("class %q", span.Class)
 				}
 			}
-			if strings.ContainsAny(span.Text, "\x1b\x00\x07") {
-				t.Errorf("text %q", span.Text)
-			}
+			says.True(t, !strings.ContainsAny(span.Text, "\x1b\x00\x07"), "text %q", span.Text)
 		}
 	})
 }

@@ -39,9 +39,7 @@ func FuzzScanner(f *testing.F) {
 		for s.Reset(body); s.Next(); {
 			got = append(got, *s.Event())
 		}
-		if !bytes.Equal(input, body) {
-			t.Fatal("the scanner changed its input")
-		}
+		must.True(t, bytes.Equal(input, body), "the scanner changed its input")
 		events, syntax := reference(body)
 		var at *event.SyntaxError
 		switch accepted := s.Err() == nil; {
@@ -119,9 +117,7 @@ func referenceText(value json.RawMessage) []byte {
 }
 
 func referenceEnvelope(t *testing.T, body []byte, offset int, raw json.RawMessage) event.Envelope {
-	if offset+len(raw) > len(body) {
-		t.Fatalf("event at byte %d of %d bytes has %d", offset, len(body), len(raw))
-	}
+	must.True(t, offset+len(raw) <= len(body), "event at byte %d of %d bytes has %d", offset, len(body), len(raw))
 	fields := map[string][]byte{}
 	for _, m := range members(t, raw) {
 		fields[camel(m.key)] = referenceText(m.value)
@@ -178,11 +174,9 @@ func camel(key string) string {
 func checkOneLine(t *testing.T, e event.Envelope) {
 	line := bytes.Clone(e.Raw)
 	event.OneLine(line)
-	if e.Multiline == bytes.Equal(line, e.Raw) || bytes.ContainsAny(line, "\r\n") {
-		t.Fatalf("%q: multiline %v, as a line %q", e.Raw, e.Multiline, line)
-	}
+	must.True(t, e.Multiline != bytes.Equal(line, e.Raw) && !bytes.ContainsAny(line, "\r\n"),
+		"%q: multiline %v, as a line %q", e.Raw, e.Multiline, line)
 	var was, is bytes.Buffer
-	if json.Compact(&was, e.Raw) != nil || json.Compact(&is, line) != nil || !bytes.Equal(was.Bytes(), is.Bytes()) {
-		t.Fatalf("%q became %q", e.Raw, line)
-	}
+	must.True(t, json.Compact(&was, e.Raw) == nil && json.Compact(&is, line) == nil &&
+		bytes.Equal(was.Bytes(), is.Bytes()), "%q became %q", e.Raw, line)
 }

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/event"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -98,21 +100,14 @@ func TestEnvelope(t *testing.T) {
 
 func checkSame(t *testing.T, got, want event.Envelope) {
 	t.Helper()
-	if !bytes.Equal(got.Raw, want.Raw) || got.Offset != want.Offset {
-		t.Errorf("raw %d %q, want %d %q", got.Offset, got.Raw, want.Offset, want.Raw)
-	}
-	if got.Type != want.Type || !bytes.Equal(got.Session, want.Session) {
-		t.Errorf("type %v, session %q, want %v, %q", got.Type, got.Session, want.Type, want.Session)
-	}
-	if !got.Time.Equal(want.Time) {
-		t.Errorf("time %v, want %v", got.Time, want.Time)
-	}
-	if got.Job != want.Job || got.HasJob != want.HasJob {
-		t.Errorf("job %v %v, want %v %v", got.Job, got.HasJob, want.Job, want.HasJob)
-	}
-	if (got.Invalid == nil) != (want.Invalid == nil) {
-		t.Errorf("invalid %v, want %v", got.Invalid, want.Invalid)
-	}
+	says.True(t, bytes.Equal(got.Raw, want.Raw) && got.Offset == want.Offset, "raw %d %q, want %d %q", got.Offset,
+		got.Raw, want.Offset, want.Raw)
+	says.True(t, got.Type == want.Type && bytes.Equal(got.Session, want.Session), "type %v, session %q, want %v, %q",
+		got.Type, got.Session, want.Type, want.Session)
+	says.True(t, got.Time.Equal(want.Time), "time %v, want %v", got.Time, want.Time)
+	says.True(t, got.Job == want.Job && got.HasJob == want.HasJob, "job %v %v, want %v %v", got.Job, got.HasJob,
+		want.Job, want.HasJob)
+	says.Equal(t, (got.Invalid == nil), (want.Invalid == nil), "invalid %v, want %v", got.Invalid, want.Invalid)
 }
 
 func TestInvalidIDs(t *testing.T) {
@@ -164,16 +159,12 @@ func TestSyntaxErrors(t *testing.T) {
 
 func TestOneLine(t *testing.T) {
 	e := scanOne(t, "{\r\n\t\"sessionName\" :\n\"a\\nb\"\n}")
-	if !e.Multiline {
-		t.Fatal("line breaks were not seen")
-	}
+	must.True(t, e.Multiline, "line breaks were not seen")
 	event.OneLine(e.Raw)
 	if want := "{  \t\"sessionName\" : \"a\\nb\" }"; string(e.Raw) != want {
 		t.Fatalf("%q, want %q", e.Raw, want)
 	}
-	if scanOne(t, `{"a": "b\n"}`).Multiline {
-		t.Fatal("an escape is no line break")
-	}
+	must.True(t, !scanOne(t, `{"a": "b\n"}`).Multiline, "an escape is no line break")
 }
 
 // TestRecording: every event Ray 2.60 posted has a known type, a session and its sender's ID, and all but those of
@@ -184,10 +175,9 @@ func TestRecording(t *testing.T) {
 		var s event.Scanner
 		for s.Reset(body); s.Next(); {
 			e := s.Event()
-			if e.Type == event.Unknown || e.Invalid != nil ||
-				!bytes.HasPrefix(e.Session, []byte("session_2026-11-20")) || e.Time.Year() != 2026 {
-				t.Fatalf("%+v of %s", e, e.Raw)
-			}
+			must.True(t, e.Type != event.Unknown && e.Invalid == nil &&
+				bytes.HasPrefix(e.Session, []byte("session_2026-11-20")) && e.Time.Year() == 2026, "%+v of %s", e,
+				e.Raw)
 			if e.HasJob {
 				jobs++
 			} else {
@@ -198,9 +188,7 @@ func TestRecording(t *testing.T) {
 			t.Fatal(s.Err())
 		}
 	}
-	if jobs != 1751 || none != 82 {
-		t.Errorf("%d events of jobs and %d of none, want 1751 and 82", jobs, none)
-	}
+	says.True(t, jobs == 1751 && none == 82, "%d events of jobs and %d of none, want 1751 and 82", jobs, none)
 }
 
 // posts are the bodies of all recorded requests.

@@ -3,6 +3,10 @@ package jsontext
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // FuzzStringEnd: eight bytes at a time find what one byte at a time finds.
@@ -21,9 +25,7 @@ func FuzzStringEnd(f *testing.F) {
 				break
 			}
 		}
-		if got := StringEnd(b, 0); got != want {
-			t.Errorf("StringEnd(%q) = %d, want %d", b, got, want)
-		}
+		says.Equal(t, StringEnd(b, 0), want, "StringEnd(%q)", b)
 	})
 }
 
@@ -43,9 +45,7 @@ func FuzzEscape(f *testing.F) {
 			}
 			return
 		}
-		if n > len(b) || b[0] != '\\' {
-			t.Fatalf("Escape(%q) has %d bytes", b, n)
-		}
+		must.True(t, n <= len(b) && b[0] == '\\', "Escape(%q) has %d bytes", b, n)
 		var want string
 		if err := json.Unmarshal([]byte(`"`+string(b[:n])+`"`), &want); err != nil || want != string(r) {
 			t.Errorf("Escape(%q) = %q, want %q (%v)", b, r, want, err)

@@ -3,6 +3,8 @@ package logline
 import (
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestForms: lines in forms of libraries that are not easily installed, as their own documentation and public logs have
@@ -158,9 +160,8 @@ func TestForms(t *testing.T) {
 		{"- ERROR is not a level here", Unknown, false},
 	} {
 		h := Parse([]byte(c.line), clock)
-		if h.Level != c.level || h.Dated != c.dated {
-			t.Errorf("%s: level %v, dated %t, want %v, %t", c.line, h.Level, h.Dated, c.level, c.dated)
-		}
+		says.True(t, h.Level == c.level && h.Dated == c.dated, "%s: level %v, dated %t, want %v, %t", c.line, h.Level,
+			h.Dated, c.level, c.dated)
 		if got := time.Unix(0, h.Time).UTC(); h.Dated && got.Sub(at).Abs() > 6*time.Second {
 			t.Errorf("%s: %v", c.line, got)
 		}
@@ -187,8 +188,6 @@ func TestBeginsTraceback(t *testing.T) {
 		"it printed: Traceback (most recent call last):":                                          false,
 		"Traceback (most recent call last) is what Python prints":                                 false,
 	} {
-		if got := Parse([]byte(line), &Clock{}).Traceback; got != want {
-			t.Errorf("%q: %t, want %t", line, got, want)
-		}
+		says.Equal(t, Parse([]byte(line), &Clock{}).Traceback, want, "%q", line)
 	}
 }

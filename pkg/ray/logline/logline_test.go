@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // recordedForm is a form in which a library printed its lines. testdata/make made them.
@@ -83,9 +84,7 @@ func TestVisible(t *testing.T) {
 	for line, want := range map[string]string{
 		"a": "a", "a\r": "a", "a\rb": "b", "a\rb\r": "b", "a\r \r": "a", "\r": "", "": "", "a\r\r\r": "a", "\ra": "a",
 	} {
-		if got := string(Visible([]byte(line))); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		says.Equal(t, string(Visible([]byte(line))), want, "%q", line)
 	}
 	for at, want := range []string{"ab", "ab", "ab", "cd", "cd", "cd"} {
 		if state, begins := State([]byte("ab\rcd\r"), at); string(state) != want || begins != at/3*3 {
@@ -125,17 +124,13 @@ func TestClock(t *testing.T) {
 		if h.Dated {
 			got = time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano)
 		}
-		if got != c.want || h.Level == Unknown {
-			t.Errorf("%s: %s %v, want %s", c.name, got, h.Level, c.want)
-		}
+		says.True(t, got == c.want && h.Level != Unknown, "%s: %s %v, want %s", c.name, got, h.Level, c.want)
 	}
 	if h := Parse([]byte("W1231 23:59:59.5 1 a.cc:1] x"), &Clock{}); h.Dated || h.Level != Warning {
 		t.Errorf("without a clock: %+v", h)
 	}
 	h := Parse([]byte("2026-11-21 01:19:45 x"), &Clock{Zone: time.FixedZone("", 2*3600)})
-	if got := time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano); got != "2026-11-20T23:19:45Z" {
-		t.Errorf("in another zone: %s", got)
-	}
+	says.Equal(t, time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano), "2026-11-20T23:19:45Z", "in another zone")
 }
 
 // TestPyTorch: its records in C++ have a month without a leading zero.
@@ -149,9 +144,7 @@ func TestPyTorch(t *testing.T) {
 		year := &Clock{From: must.Get(time.Parse(time.DateOnly, "2026-01-01"))(t).UnixNano(),
 			To: must.Get(time.Parse(time.DateOnly, "2026-12-31"))(t).UnixNano()}
 		h := Parse([]byte(line), year)
-		if got := h.Level.String() + " " + time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano); got != want {
-			t.Errorf("%s: %s, want %s", line, got, want)
-		}
+		says.Equal(t, h.Level.String()+" "+time.Unix(0, h.Time).UTC().Format(time.RFC3339Nano), want, "%s", line)
 	}
 }
 
@@ -216,9 +209,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		clock := &Clock{From: 1795168805e9, To: 1795168905e9}
 		h := Parse([]byte(line), clock)
-		if h.Level < Unknown || h.Level > Fatal || !h.Dated && h.Time != 0 {
-			t.Errorf("%+v", h)
-		}
+		says.True(t, h.Level >= Unknown && h.Level <= Fatal && (h.Dated || h.Time == 0), "%+v", h)
 		if again := Parse([]byte(line+"\nERROR 2026-11-20 10:00:05 x"), clock); again != h &&
 			!strings.HasPrefix(line, "{") {
 			t.Errorf("%+v, with another line behind it %+v", h, again)
@@ -282,9 +273,7 @@ func TestExpand(t *testing.T) {
 		`{"level":"error","event":"m","exception":[{"exc_type":"Torn","exc_value":[{"exc_type":"Odd","exc_value":"7"}]}]}`: "ERROR  m\nTorn",
 		`{"level":"error","event":"m","exception":[]}`:                                                                     "",
 	} {
-		if got := string(Expand([]byte(line))); got != want {
-			t.Errorf("%s becomes\n%q, want\n%q", line, got, want)
-		}
+		says.Equal(t, string(Expand([]byte(line))), want, "%s becomes", line)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestSpellings: separators and escapes are those of Python's json.dumps; numbers keep their spelling; half a surrogate
@@ -35,9 +36,7 @@ func TestSpellings(t *testing.T) {
 			t.Errorf("Parse(%s): %v", text, err)
 			continue
 		}
-		if got := string(Append(nil, v)); got != want {
-			t.Errorf("%s: got %s, want %s", text, got, want)
-		}
+		says.Equal(t, string(Append(nil, v)), want, "%s", text)
 	}
 }
 
@@ -50,13 +49,9 @@ func TestFloats(t *testing.T) {
 		0.00001: "1e-05", 1.5e-7: "1.5e-07", 5.4836273193359375e-06: "5.4836273193359375e-06", 1e100: "1e+100",
 		math.Inf(1): "Infinity", math.Inf(-1): "-Infinity",
 	} {
-		if got := string(AppendFloat(nil, f)); got != want {
-			t.Errorf("%v: got %s, want %s", f, got, want)
-		}
+		says.Equal(t, string(AppendFloat(nil, f)), want, "%v", f)
 	}
-	if got := string(AppendFloat(nil, math.NaN())); got != "NaN" {
-		t.Error(got)
-	}
+	says.Equal(t, string(AppendFloat(nil, math.NaN())), "NaN")
 }
 
 func TestGoValues(t *testing.T) {
@@ -66,9 +61,7 @@ func TestGoValues(t *testing.T) {
 		"texts", map[string]string{}, "raw", Raw(`[1]`), "none", none, "objects", []*Object{Obj("x", nil)}, "nil", nil)
 	const want = `{"int": 1, "uint": 18446744073709551615, "float": 2.0, "strings": ["a"], "map": {"a": 2.0, "b": 1.0}, "texts": {}, ` +
 		`"raw": [1], "none": null, "objects": [{"x": null}], "nil": null}`
-	if got := string(Append(nil, o)); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	says.Equal(t, string(Append(nil, o)), want)
 }
 
 func TestRefuses(t *testing.T) {
@@ -149,14 +142,10 @@ func TestObject(t *testing.T) {
 	for k := range c.All() {
 		last = k
 	}
-	if last != "new" {
-		t.Errorf("last key %s: the order is that of setting", last)
-	}
+	says.Equal(t, last, "new", "last key %s: the order is that of setting", last)
 	var none *Object
-	if none.Len() != 0 || none.Get("a") != nil || none.Object("a").List("b") != nil || none.String("c") != "" ||
-		none.Int("d") != 0 {
-		t.Error("a nil object does not read like an empty one")
-	}
+	says.True(t, none.Len() == 0 && none.Get("a") == nil && none.Object("a").List("b") == nil &&
+		none.String("c") == "" && none.Int("d") == 0, "a nil object does not read like an empty one")
 	for range none.All() {
 		t.Error("a nil object has keys")
 	}
@@ -168,9 +157,7 @@ func TestInt(t *testing.T) {
 		"k", int32(-9), "l", uint32(9), "m", uint64(1<<63))
 	for key, want := range map[string]int64{"a": 5, "b": 1795216792394, "c": 2, "d": 0, "e": 0, "f": 7, "g": 8, "h": 0,
 		"i": 0, "j": 0, "k": -9, "l": 9, "m": 1<<63 - 1} {
-		if got := o.Int(key); got != want {
-			t.Errorf("%s: %d, want %d", key, got, want)
-		}
+		says.Equal(t, o.Int(key), want, "%s", key)
 	}
 }
 
@@ -187,9 +174,7 @@ func FuzzParse(f *testing.F) {
 		}
 		text := Append(nil, v)
 		again, err := Parse(text)
-		if err != nil {
-			t.Fatalf("%q was written as %q: %v", data, text, err)
-		}
+		must.OK(t, err, "%q was written as %q", data, text)
 		if twice := Append(nil, again); string(twice) != string(text) {
 			t.Fatalf("%q, then %q", text, twice)
 		}
@@ -247,9 +232,7 @@ func TestSetSeveral(t *testing.T) {
 	o := Obj("a", 1, "b", 2)
 	o.SetAll("b", 3, "c", 4)
 	o.SetExisting(map[string]any{"a": 5, "d": 6})
-	if got := string(Append(nil, o)); got != `{"a": 5, "b": 3, "c": 4}` {
-		t.Error(got)
-	}
+	says.Equal(t, string(Append(nil, o)), `{"a": 5, "b": 3, "c": 4}`)
 	if o.Delete("a", "d", "c"); string(Append(nil, o)) != `{"b": 3}` {
 		t.Errorf("after Delete: %s", Append(nil, o))
 	}

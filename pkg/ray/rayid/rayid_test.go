@@ -8,21 +8,16 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestParseBothSpellings(t *testing.T) {
 	const taskHex, taskBase64 = "ffffffffffffffffd8cdfa13bac815040ffa5a5c02000000", "///////////YzfoTusgVBA/6WlwCAAAA"
 	for _, spelling := range []string{taskHex, taskBase64} {
 		id, err := Parse[Task](spelling)
-		if err != nil || id.String() != taskHex {
-			t.Errorf("Parse(%q) = %s, %v", spelling, id, err)
-		}
-		if got := id.Actor().String(); got != taskHex[16:] {
-			t.Errorf("actor %s", got)
-		}
-		if got := id.Job().Base64(); got != "AgAAAA==" {
-			t.Errorf("job %s", got)
-		}
+		says.True(t, err == nil && id.String() == taskHex, "Parse(%q) = %s, %v", spelling, id, err)
+		says.Equal(t, id.Actor().String(), taskHex[16:], "actor")
+		says.Equal(t, id.Job().Base64(), "AgAAAA==", "job")
 	}
 	// A job's hex and base64 have the same length.
 	for _, spelling := range []string{"02000000", "AgAAAA=="} {
@@ -40,9 +35,7 @@ func TestParseBothSpellings(t *testing.T) {
 func TestNil(t *testing.T) {
 	for id, want := range map[Job]bool{{}: true, {0xff, 0xff, 0xff, 0xff}: true, {1}: false,
 		{0xff, 0xff, 0xff, 0}: false} {
-		if id.Nil() != want {
-			t.Errorf("%s.Nil() = %t", id, !want)
-		}
+		says.Equal(t, id.Nil(), want, "%s.Nil() = %t", id, !want)
 	}
 }
 
@@ -59,9 +52,8 @@ func FuzzParse(f *testing.F) {
 		}
 		h, herr := hex.DecodeString(s)
 		b, berr := base64.StdEncoding.DecodeString(s)
-		if !(herr == nil && string(h) == string(id[:])) && !(berr == nil && string(b) == string(id[:])) {
-			t.Fatalf("Parse(%q) = %s, neither its hex nor its base64", s, id)
-		}
+		must.True(t, herr == nil && string(h) == string(id[:]) || berr == nil && string(b) == string(id[:]),
+			"Parse(%q) = %s, neither its hex nor its base64", s, id)
 	})
 }
 
@@ -101,7 +93,5 @@ func TestJSON(t *testing.T) {
 		out.Nodes[1] != in.Nodes[1] || !out.Worker[Worker{6}] {
 		t.Errorf("%s became %+v", text, out)
 	}
-	if err := json.Unmarshal([]byte(`{"Job":"xyz"}`), &out); err == nil {
-		t.Error("xyz is no job")
-	}
+	says.True(t, json.Unmarshal([]byte(`{"Job":"xyz"}`), &out) != nil, "xyz is no job")
 }

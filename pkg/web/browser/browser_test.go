@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // What of a running cluster's headers comes through is a subset of those that describe a body, whatever it sends.
@@ -31,9 +32,7 @@ func FuzzClusterAnswer(f *testing.F) {
 				!slices.Contains(upgrade, name)) {
 				t.Errorf("%q came through", name)
 			}
-			if len(values) != 1 {
-				t.Errorf("%q has values %q", name, values)
-			}
+			says.Equal(t, len(values), 1, "%q has values %q", name, values)
 		}
 		if got := h.Get("Content-Type"); status != http.StatusSwitchingProtocols &&
 			(got == "" || strings.Contains(got, "script") || strings.Contains(got, "css")) {
@@ -56,16 +55,12 @@ func FuzzWithin(f *testing.F) {
 		base, err := url.Parse("https://history.example/prefix/login")
 		must.OK(t, err)
 		got := BelowRoot(given)
-		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }) {
-			t.Fatalf("%q became %q", given, got)
-		}
+		must.True(t, !strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }), "%q became %q", given, got)
 		// Browsers take a backslash for a slash, in front of the query.
 		path, _, _ := strings.Cut(strings.SplitN(got, "#", 2)[0], "?")
 		to, err := base.Parse(strings.ReplaceAll(path, `\`, "/"))
-		if err != nil || to.Scheme != "https" || to.Host != "history.example" ||
-			!strings.HasPrefix(to.Path, "/prefix/") {
-			t.Errorf("%q leads to %q: %v, %v", given, got, to, err)
-		}
+		says.True(t, err == nil && to.Scheme == "https" && to.Host == "history.example" &&
+			strings.HasPrefix(to.Path, "/prefix/"), "%q leads to %q: %v, %v", given, got, to, err)
 		w := httptest.NewRecorder()
 		Redirect(w, http.StatusSeeOther, got) // it panics where it does not trust it
 	})
@@ -74,9 +69,7 @@ func FuzzWithin(f *testing.F) {
 func TestRoot(t *testing.T) {
 	for path, want := range map[string]string{"/": "./", "/login": "./", "/a/b": "../", "/a/b/": "../../",
 		"/a%2Fb/c": "../"} {
-		if got := Root(httptest.NewRequest(http.MethodGet, path, nil)); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
+		says.Equal(t, Root(httptest.NewRequest(http.MethodGet, path, nil)), want, "%s", path)
 	}
 }
 
@@ -85,9 +78,7 @@ func TestRetryAfter(t *testing.T) {
 	for given, want := range map[string]string{"5": "5", "0": "", "-1": "", "0.001": "", "1e-9": "", "soon": ""} {
 		h := http.Header{"Retry-After": {given}}
 		FilterClusterHeaders(h, http.StatusServiceUnavailable)
-		if got := h.Get("Retry-After"); got != want {
-			t.Errorf("%s: %q, want %q", given, got, want)
-		}
+		says.Equal(t, h.Get("Retry-After"), want, "%s", given)
 	}
 }
 

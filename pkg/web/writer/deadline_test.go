@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // reader is a client that takes so many bytes a second.
@@ -64,9 +66,7 @@ func TestDeadline(t *testing.T) {
 				if whole := err == nil; whole != test.whole || err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 					t.Errorf("after %d parts: %v", sent, err)
 				}
-				if left := time.Until(client.deadline); left != maxRest {
-					t.Errorf("%v left for what is in buffers", left)
-				}
+				says.Equal(t, time.Until(client.deadline), maxRest, "left for what is in buffers")
 			})
 		})
 	}

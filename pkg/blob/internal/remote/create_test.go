@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 var errUnknown = errors.New("what is If-None-Match?")
@@ -65,17 +67,12 @@ func TestConditions(t *testing.T) {
 				Warn: func() { warned++ }, Unknown: func(err error) bool { return errors.Is(err, errUnknown) },
 			}
 			for _, key := range []string{"a", "b", "c", "d", "e"} {
-				if err := s.create(c, key, 1); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, s.create(c, key, 1))
 			}
-			if err := s.create(c, "a", 1); !errors.Is(err, os.ErrExist) {
-				t.Errorf("a taken key: %v", err)
-			}
-			if warned != test.warned || s.finds != test.finds || s.writes != test.writes {
-				t.Errorf("warned %d, looked up %d, written %d times; want %d, %d, %d", warned, s.finds, s.writes,
-					test.warned, test.finds, test.writes)
-			}
+			says.ErrorIs(t, s.create(c, "a", 1), os.ErrExist, "a taken key")
+			says.True(t, warned == test.warned && s.finds == test.finds && s.writes == test.writes,
+				"warned %d, looked up %d, written %d times; want %d, %d, %d", warned, s.finds, s.writes, test.warned,
+				test.finds, test.writes)
 		})
 	}
 }
@@ -101,10 +98,8 @@ func TestSecondWriteSendsTheWholeBody(t *testing.T) {
 			sent, err = io.Copy(io.Discard, body)
 			return err
 		},
-		find: func(context.Context, string) (Object, error) { return Object{}, os.ErrNotExist },
-		conditions: &Conditions{
-			Warn: func() {}, Unknown: func(err error) bool { return errors.Is(err, errUnknown) },
-		},
+		find:       func(context.Context, string) (Object, error) { return Object{}, os.ErrNotExist },
+		conditions: &Conditions{Warn: func() {}, Unknown: func(err error) bool { return errors.Is(err, errUnknown) }},
 	}
 	if err := w.Create(t.Context(), "key", bytes.NewReader(make([]byte, size))); err != nil || sent != size {
 		t.Errorf("sent %d of %d bytes, %v", sent, size, err)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -29,9 +31,7 @@ func TestListEnds(t *testing.T) {
 			}) {
 				failed = err
 			}
-			if !errors.Is(failed, errRepeated) {
-				t.Errorf("%s, %d keys: %v", name, len(keys), failed)
-			}
+			says.ErrorIs(t, failed, errRepeated, "%s, %d keys", name, len(keys))
 		}
 	}
 }
@@ -49,9 +49,7 @@ func TestFolderOnTwoPages(t *testing.T) {
 	for o, err := range List("", blob.ListOptions{Delimited: true}, func(token string) ([]Object, string, error) {
 		return pages[token], next[token], nil
 	}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		keys = append(keys, o.Key)
 	}
 	if want := []string{"a", "b/", "c"}; !slices.Equal(keys, want) {
@@ -74,7 +72,5 @@ func TestKeysOfOthers(t *testing.T) {
 			got = append(got, o.Key)
 		}
 	}
-	if !errors.Is(failed, errElsewhere) || !slices.Equal(got, keys[:2]) {
-		t.Errorf("listed %q, %v", got, failed)
-	}
+	says.True(t, errors.Is(failed, errElsewhere) && slices.Equal(got, keys[:2]), "listed %q, %v", got, failed)
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestSendParts(t *testing.T) {
@@ -18,22 +20,15 @@ func TestSendParts(t *testing.T) {
 			sizes = append(sizes, len(part))
 			return nil
 		})
-		if err != nil || !bytes.Equal(sent, body) {
-			t.Errorf("%d bytes: %d were sent, %v", size, len(sent), err)
-		}
-		if slices.Contains(sizes, 0) || len(sizes) != (size+leastPart-1)/leastPart {
-			t.Errorf("%d bytes became parts of %v", size, sizes)
-		}
+		says.True(t, err == nil && bytes.Equal(sent, body), "%d bytes: %d were sent, %v", size, len(sent), err)
+		says.True(t, !slices.Contains(sizes, 0) && len(sizes) == (size+leastPart-1)/leastPart,
+			"%d bytes became parts of %v", size, sizes)
 	}
 	keep := func([]byte) error { return nil }
-	if err := SendParts(bytes.NewReader(nil), 5, keep); !errors.Is(err, io.EOF) {
-		t.Errorf("a body shorter than said: %v", err)
-	}
+	says.ErrorIs(t, SendParts(bytes.NewReader(nil), 5, keep), io.EOF, "a body shorter than said")
 	refused := errors.New("refused")
-	if err := SendParts(bytes.NewReader(make([]byte, 5)), 5, func([]byte) error { return refused }); !errors.Is(err,
-		refused) {
-		t.Errorf("a part that is refused: %v", err)
-	}
+	says.ErrorIs(t, SendParts(bytes.NewReader(make([]byte, 5)), 5, func([]byte) error { return refused }), refused,
+		"a part that is refused")
 }
 
 func TestPartSizeKeepsWithinTheNumberOfParts(t *testing.T) {

@@ -2,6 +2,8 @@ package remote
 
 import "testing"
 
+import "github.com/rayhistory/historyserver/internal/testkit/says"
+
 func TestRange(t *testing.T) {
 	for _, test := range []struct {
 		offset, length int64
@@ -17,16 +19,13 @@ func TestRange(t *testing.T) {
 		{5, 10, "5-14", "bytes 5-14/2", -1},
 		{5, -1, "5-", "bytes 5-4/5", 5},
 	} {
-		if got := Range(test.offset, test.length); got != test.asked {
-			t.Errorf("%d bytes from %d are asked for as %q, want %q", test.length, test.offset, got, test.asked)
-		}
+		says.Equal(t, Range(test.offset, test.length), test.asked, "%d bytes from %d are asked for as", test.length,
+			test.offset)
 		got, err := sizeIn(test.given, test.offset)
 		if err != nil {
 			got = -1
 		}
-		if got != test.want {
-			t.Errorf("%d bytes from %d of %q: %d, %v, want %d", test.length, test.offset, test.given, got, err,
-				test.want)
-		}
+		says.Equal(t, got, test.want, "%d bytes from %d of %q: %d, %v, want %d", test.length, test.offset, test.given,
+			got, err, test.want)
 	}
 }

@@ -21,9 +21,7 @@ func TestUnanswered(t *testing.T) {
 	err := Unanswered(sdk, "s3-endpoint")
 	says.All(t, err.Error(), "cannot connect to the store", address, "check its endpoint")
 	says.None(t, err.Error(), "attempts")
-	if !errors.Is(err, refused) {
-		t.Errorf("%v is not the connection's error", err)
-	}
+	says.ErrorIs(t, err, refused, "is not the connection's error")
 	if other := errors.New("reset"); Unanswered(other, "s3-endpoint") != other {
 		t.Error("an error without a connection that failed is another one")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // broken is a body that fails after n bytes of data.
@@ -49,12 +50,9 @@ func TestReaderGoesOnWhereADownloadBroke(t *testing.T) {
 			reader, err := NewReader(t.Context(), open, nil, r.offset, r.length)
 			must.OK(t, err)
 			got, err := io.ReadAll(reader)
-			if err != nil || !bytes.Equal(got, data[r.offset:r.offset+r.want]) {
-				t.Errorf("%+v: got %d bytes, %v", r, len(got), err)
-			}
-			if err := reader.Close(); err != nil {
-				t.Error(err)
-			}
+			says.True(t, err == nil && bytes.Equal(got, data[r.offset:r.offset+r.want]), "%+v: got %d bytes, %v", r,
+				len(got), err)
+			says.OK(t, reader.Close())
 		}
 	})
 }
@@ -138,9 +136,7 @@ func TestTransportNoticesAStall(t *testing.T) {
 	client := http.Client{Transport: Transport(20 * time.Millisecond)}
 	_, err := client.Get(server.URL)
 	var netErr net.Error
-	if !errors.As(err, &netErr) || !netErr.Timeout() {
-		t.Errorf("got %v, want a timeout", err)
-	}
+	says.True(t, errors.As(err, &netErr) && netErr.Timeout(), "got %v, want a timeout", err)
 }
 
 func TestDelay(t *testing.T) {

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // stallTest runs a test with both ends of a connection, and reads at the near end, as HTTP's transport does all the
@@ -54,9 +54,7 @@ func TestSlowUploadIsNoStall(t *testing.T) {
 		case err := <-failed:
 			t.Fatalf("before the answer: %v", err)
 		}
-		if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("after the answer nothing more comes: %v", err)
-		}
+		says.ErrorIs(t, <-failed, os.ErrDeadlineExceeded, "after the answer nothing more comes")
 	})
 }
 
@@ -70,9 +68,7 @@ func TestSendingIsNoProgress(t *testing.T) {
 		}
 		select {
 		case err := <-failed:
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Error(err)
-			}
+			says.ErrorIs(t, err, os.ErrDeadlineExceeded)
 		default:
 			t.Error("no request is answered, and nobody notices")
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestOwnAddresses: where the environment names a proxy, a machine's own addresses are asked directly.
@@ -37,9 +38,7 @@ func TestOwnAddresses(t *testing.T) {
 		if url := must.Get(proxyFor(request))(t); url != nil {
 			got = url.String()
 		}
-		if got != want {
-			t.Errorf("%s: by proxy %q, want %q", address, got, want)
-		}
+		says.Equal(t, got, want, "%s: by proxy", address)
 	}
 }
 
@@ -84,9 +83,7 @@ func TestNoBodyIsReadAfterItsRequest(t *testing.T) {
 	request.ContentLength = 64 << 20
 	response := must.Get(Transport(DefaultStall).RoundTrip(request))(t)
 	reads := body.reads.Load()
-	if body.reading.Load() {
-		t.Error("the body is still being read")
-	}
+	says.True(t, !body.reading.Load(), "the body is still being read")
 	_ = response.Body.Close()
 	time.Sleep(400 * time.Millisecond)
 	if more := body.reads.Load() - reads; response.StatusCode != http.StatusServiceUnavailable || more > 0 {
