@@ -194,9 +194,8 @@ func TestFind(t *testing.T) {
 		{selector: Selector{Namespace: "default", Name: "lab", Session: "session_/../x"}, err: layout.ErrForeign},
 	} {
 		e, err := c.Find(t.Context(), tc.selector)
-		if e.Ref != tc.ref || !errors.Is(err, tc.err) {
-			t.Errorf("Find(%+v) = %v, %v; want %v, %v", tc.selector, e.Ref, err, tc.ref, tc.err)
-		}
+		says.True(t, e.Ref == tc.ref && errors.Is(err, tc.err), "Find(%+v) = %v, %v; want %v, %v", tc.selector, e.Ref,
+			err, tc.ref, tc.err)
 	}
 }
 

@@ -34,9 +34,8 @@ func TestWrittenOtherwise(t *testing.T) {
 func TestManyWords(t *testing.T) {
 	for n, fine := range map[int]bool{maxFilterWords: true, maxFilterWords + 1: false, 100_000: false} {
 		f, err := ParseFilter(url.Values{"q": {strings.Repeat("a ", n)}}, time.Now())
-		if (err == nil) != fine || len(f.Words) != maxFilterWords {
-			t.Errorf("%d words: %d are looked for, %v", n, len(f.Words), err)
-		}
+		says.True(t, (err == nil) == fine && len(f.Words) == maxFilterWords, "%d words: %d are looked for, %v", n,
+			len(f.Words), err)
 	}
 }
 
@@ -121,9 +120,7 @@ func TestFilterForm(t *testing.T) {
 		if got := must.Get(url.ParseQuery(want))(t); !reflect.DeepEqual(form, got) {
 			t.Errorf("%q: the form is %q, want %q", query, form, got)
 		}
-		if query != "" && len(form) != len(FilterParams) {
-			t.Errorf("%d parameters of %d", len(form), len(FilterParams))
-		}
+		says.True(t, query == "" || len(form) == len(FilterParams), "%d parameters of %d", len(form), len(FilterParams))
 	}
 }
 
@@ -201,12 +198,9 @@ func TestLookup(t *testing.T) {
 		looks bool
 	}{{"nightly-x7k2p", false}, {ref.Name, false}, {"nightly", true}, {"default/nightly/latest", true}} {
 		found, err := Select(lookup, []string{test.name})
-		if err != nil || len(found) != 1 || found[0].Ref != ref || found[0].Described != test.looks {
-			t.Errorf("%s: %+v, %v", test.name, found, err)
-		}
-		if told := len(said.AllEntries()) > 0; told != test.looks {
-			t.Errorf("%s: told of the look: %v", test.name, told)
-		}
+		says.True(t, err == nil && len(found) == 1 && found[0].Ref == ref && found[0].Described == test.looks,
+			"%s: %+v, %v", test.name, found, err)
+		says.Equal(t, len(said.AllEntries()) > 0, test.looks, "%s: told of the look", test.name)
 	}
 	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, ref)))
 	must.OK(t, c.Refresh(t.Context()))
@@ -228,26 +222,18 @@ func TestGramsLeaveNothingOut(t *testing.T) {
 		for _, n := range []int{1, 3, 4, 5, 18} {
 			word := text[i%5 : min(i%5+n, len(text))]
 			groups := b.groupsWith(word)
-			if groups&(1<<(i/groupRows)) == 0 {
-				t.Fatalf("%q of row %d is searched in %b", word, i, groups)
-			}
+			must.True(t, groups&(1<<(i/groupRows)) != 0, "%q of row %d is searched in %b", word, i, groups)
 			every += boolToInt(groups == ^uint32(0))
 		}
 	}
-	if every == 5*len(b.rows) {
-		t.Error("each word is searched everywhere")
-	}
+	says.True(t, every != 5*len(b.rows), "each word is searched everywhere")
 	passed := 0
 	for i := range 1000 {
 		word := fmt.Appendf(nil, "raysubmit_z%07d", i)
-		if bytes.Contains(b.text, word) {
-			t.Fatalf("%q is in the text", word)
-		}
+		must.True(t, !bytes.Contains(b.text, word), "%q is in the text", word)
 		passed += bits.OnesCount32(b.groupsWith(word))
 	}
-	if passed > 10*32 {
-		t.Errorf("1000 words that are not there are searched for in %d groups", passed)
-	}
+	says.True(t, passed <= 10*32, "1000 words that are not there are searched for in %d groups", passed)
 }
 
 // TestEveryFilterCounts: no filter is read and then forgotten.
@@ -269,8 +255,6 @@ func TestEveryFilterCounts(t *testing.T) {
 		for e := range l.Matching(f, time.Now()) {
 			t.Errorf("%s=%s selects %s: ParseFilter must read it, and matcher in match.go look at it", name, value, e.Ref)
 		}
-		if !f.Form().Has(name) {
-			t.Errorf("%s is lost in links: add it to Form", name)
-		}
+		says.True(t, f.Form().Has(name), "%s is lost in links: add it to Form", name)
 	}
 }

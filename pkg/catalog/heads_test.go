@@ -109,9 +109,8 @@ func TestClocksAhead(t *testing.T) {
 		}
 		f := packs.Facts{Start: e.Start, End: e.End}
 		err = new(sources).readHours(jsonstream.New(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), maxValue), &f)
-		if err != nil || f.Hours == nil || f.Hours.Node != 2 {
-			t.Errorf("three nodes in one hour lived %+v, %v", f.Hours, err)
-		}
+		says.True(t, err == nil && f.Hours != nil && f.Hours.Node == 2, "three nodes in one hour lived %+v, %v",
+			f.Hours, err)
 	})
 }
 

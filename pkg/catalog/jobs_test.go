@@ -41,9 +41,7 @@ func running(t *testing.T, ref layout.Session) *runs {
 }
 
 // restart makes the catalog again.
-func (r *runs) restart() {
-	r.c = open(&storetest.Hooked{Store: r.Store, Body: r.body})
-}
+func (r *runs) restart() { r.c = open(&storetest.Hooked{Store: r.Store, Body: r.body}) }
 
 // body counts the readings of answers about jobs.
 func (r *runs) body(key string, body io.Reader) io.Reader {
@@ -82,10 +80,9 @@ func (r *runs) want(failed, reads int) Entry {
 	e := entriesOf(r.c.Cached())[0]
 	found, err := r.c.Find(r.t.Context(), Selector{Namespace: r.ref.Namespace, Name: r.ref.Cluster,
 		Session: r.ref.Name})
-	if err != nil || e.FailedJobs != failed || found.FailedJobs != failed || r.reads != reads {
-		r.t.Errorf("%d failed jobs (found alone: %d), %d reads, want %d and %d; %v", e.FailedJobs, found.FailedJobs,
-			r.reads, failed, reads, err)
-	}
+	says.True(r.t, err == nil && e.FailedJobs == failed && found.FailedJobs == failed && r.reads == reads,
+		"%d failed jobs (found alone: %d), %d reads, want %d and %d; %v", e.FailedJobs, found.FailedJobs, r.reads,
+		failed, reads, err)
 	return e
 }
 
@@ -108,9 +105,7 @@ const (
 func TestFailedJobsOfARunningSession(t *testing.T) {
 	r := running(t, v16("lab", "session_2026-11-20_23-19-45_581717_22125"))
 	r.want(0, 0)
-	if !r.finds("team=search") {
-		t.Error("a running session is not found by its labels")
-	}
+	says.True(t, r.finds("team=search"), "a running session is not found by its labels")
 	r.store(0, oneFailed)
 	put(t, r.Store, layout.SnapshotKey(root, r.ref, "/api/jobs/train-A"), `{}`)
 	for range 3 {
@@ -119,9 +114,7 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 		}
 	}
 	for _, word := range []string{"train-a", "exit", "team=search"} {
-		if !r.finds(word) {
-			t.Errorf("a running session is not found by %s", word)
-		}
+		says.True(t, r.finds(word), "a running session is not found by %s", word)
 	}
 	r.store(1, `[]`)
 	if e := r.want(0, 2); e.Cause != "" || r.finds("train-a") {
@@ -181,9 +174,7 @@ func TestFailedJobsUntilTheEnd(t *testing.T) {
 		r.store(0, oneFailed)
 		r.want(1, 1)
 		for _, e := range tc.end(r) {
-			if e.Running || e.FailedJobs != 0 || e.Objects < 2 || name == "removed" {
-				t.Errorf("%s: %+v", name, e)
-			}
+			says.True(t, !e.Running && e.FailedJobs == 0 && e.Objects >= 2 && name != "removed", "%s: %+v", name, e)
 		}
 		says.Equal(t, len(r.c.jobs), 0, "%s: %v", name, r.c.jobs)
 	}
@@ -244,9 +235,8 @@ func TestFailedJobsOfOneSession(t *testing.T) {
 		for _, j := range failed {
 			got = append(got, j.Submission+j.ID)
 		}
-		if !slices.Equal(got, want) || r.reads != reads {
-			t.Errorf("after %q: %q, want %q; %d reads, want %d", last, got, want, r.reads, reads)
-		}
+		says.True(t, slices.Equal(got, want) && r.reads == reads, "after %q: %q, want %q; %d reads, want %d", last, got,
+			want, r.reads, reads)
 		last = answer
 	}
 	step(0)
@@ -338,9 +328,7 @@ func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 			if took := int64(after.TotalAlloc - before.TotalAlloc); (err == nil) != test.ok || took > 12*maxAnswer {
 				t.Errorf("%v after %d MB", err, took>>20)
 			}
-			if f.Hours != nil || len(f.Jobs) > maxListed {
-				t.Errorf("%+v, %d jobs", f.Hours, len(f.Jobs))
-			}
+			says.True(t, f.Hours == nil && len(f.Jobs) <= maxListed, "%+v, %d jobs", f.Hours, len(f.Jobs))
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -30,8 +31,7 @@ func (s *simpleSession) passes(f *Filter, now time.Time) bool {
 	case f.KubernetesCluster != "" && !strings.HasSuffix(s.Ref.Namespace, "."+f.KubernetesCluster),
 		f.Namespace != "" && f.Namespace != s.Ref.Namespace &&
 			(f.KubernetesCluster == "" || f.Namespace+"."+f.KubernetesCluster != s.Ref.Namespace),
-		f.Cluster != "" &&
-			f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
+		f.Cluster != "" && f.Cluster != s.Ref.Cluster, f.Owner != "" && f.Owner != s.OwnerName,
 		f.State == "running" && !s.Running, f.State == "ended" && s.Running,
 		f.Kind != "" && s.OwnerKind != f.Kind,
 		f.Outcome == NotKnownYet && !s.LacksOutcome(),
@@ -250,15 +250,12 @@ func TestListIsLikeASimpleOne(t *testing.T) {
 			ref, _ := randomSession(r)
 			got, ok := tab.get(ref)
 			want, stored := all[ref]
-			if ok != stored || tab.has(ref) != stored || ok &&
-				entryOf(ref, got.facts, got.marked) != entryOf(ref, want.facts, want.marked) {
-				t.Fatalf("round %d: %s is %+v, want %+v", round, ref, got, want)
-			}
+			must.True(t, ok == stored && tab.has(ref) == stored &&
+				(!ok || entryOf(ref, got.facts, got.marked) == entryOf(ref, want.facts, want.marked)),
+				"round %d: %s is %+v, want %+v", round, ref, got, want)
 		}
 		l, want := Listing{list: tab.list(quiet)}, listOf(all, now64, quiet)
-		if l.list.rows != len(all) {
-			t.Fatalf("%d rows of %d sessions", l.list.rows, len(all))
-		}
+		must.True(t, l.list.rows == len(all), "%d rows of %d sessions", l.list.rows, len(all))
 		for range 30 {
 			q := randomQuery(r)
 			var allowed map[string]bool
@@ -267,10 +264,9 @@ func TestListIsLikeASimpleOne(t *testing.T) {
 			}
 			part, err := l.Within(allowed).Part(q)
 			entries, found := want.part(&q, allowed)
-			if err != nil || part.Found != found || !slices.Equal(part.Entries, entries) {
-				t.Fatalf("round %d, %+v within %v: %d found, want %d, %v\n%+v\nwant\n%+v", round, q, allowed,
-					part.Found, found, err, part.Entries, entries)
-			}
+			must.True(t, err == nil && part.Found == found && slices.Equal(part.Entries, entries),
+				"round %d, %+v within %v: %d found, want %d, %v\n%+v\nwant\n%+v", round, q, allowed, part.Found, found,
+				err, part.Entries, entries)
 			checkTotals(t, l.Within(allowed), want, allowed)
 		}
 	}
@@ -319,9 +315,8 @@ func TestTags(t *testing.T) {
 	l := Listing{list: tab.list(time.Minute)}
 	kinds := []string{"node_died"}
 	tags := l.Within(map[string]bool{"team-0": true, "team-1": true}).Tags(10)
-	if want := (Tags{[]string{"ann", "bob"}, []string{"team=ml", "tier=1"}, kinds}); !reflect.DeepEqual(tags, want) {
-		t.Errorf("%+v", tags)
-	}
+	says.True(t, reflect.DeepEqual(tags, (Tags{[]string{"ann", "bob"}, []string{"team=ml", "tier=1"}, kinds})), "%+v",
+		tags)
 	if tags = l.Tags(1); !reflect.DeepEqual(tags, Tags{[]string{"ann"}, []string{"team=ml"}, kinds}) {
 		t.Errorf("with limits: %+v", tags)
 	}
@@ -359,14 +354,11 @@ func TestPartsAreTheWhole(t *testing.T) {
 		tab.remove(got[len(got)-1])
 		l = Listing{list: tab.list(time.Minute)}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%d sessions in parts, want %d", len(got), len(want))
-	}
+	says.EqualSlices(t, got, want, "%d sessions in parts, want %d", len(got), len(want))
 	oldest := slices.Collect(l.Oldest())
 	slices.Reverse(oldest)
-	if len(oldest) != l.Len() || len(oldest) == 0 || oldest[0].Ref.Namespace != "new" {
-		t.Errorf("%d of %d from the oldest on", len(oldest), l.Len())
-	}
+	says.True(t, len(oldest) == l.Len() && len(oldest) != 0 && oldest[0].Ref.Namespace == "new",
+		"%d of %d from the oldest on", len(oldest), l.Len())
 	for _, token := range []string{"!", "AAAA", "MSBhL2I"} {
 		if _, err := l.Part(Query{After: token, Limit: 1}); err == nil {
 			t.Errorf("%q is a place", token)
@@ -405,9 +397,8 @@ func TestGroups(t *testing.T) {
 			want[name] = g
 		}
 		p, err := l.Part(Query{Now: now64, Group: by, Sort: "sessions", Descending: true, Limit: 1000})
-		if err != nil || len(p.Groups) != len(want) || p.Found != len(want) {
-			t.Fatalf("%s: %d groups of %d, %v", by, len(p.Groups), len(want), err)
-		}
+		must.True(t, err == nil && len(p.Groups) == len(want) && p.Found == len(want), "%s: %d groups of %d, %v", by,
+			len(p.Groups), len(want), err)
 		for i, g := range p.Groups {
 			name := [3]string{g.Namespace, g.Name}
 			if by == "owner" {
@@ -417,9 +408,7 @@ func TestGroups(t *testing.T) {
 			if g.Namespace, g.Name, g.Kind = "", "", ""; !reflect.DeepEqual(g, w) {
 				t.Errorf("%v: %+v, want %+v", name, g, w)
 			}
-			if i > 0 && p.Groups[i-1].Sessions < g.Sessions {
-				t.Errorf("%d sessions after %d", g.Sessions, p.Groups[i-1].Sessions)
-			}
+			says.True(t, i == 0 || p.Groups[i-1].Sessions >= g.Sessions, "group %d has more sessions than the one before", i)
 		}
 	}
 }
@@ -434,9 +423,8 @@ func TestGroupOfLongSessions(t *testing.T) {
 	}
 	l := Listing{list: tab.list(time.Minute)}
 	p, err := l.Part(Query{Now: now64, Group: "cluster", Limit: 1})
-	if err != nil || len(p.Groups) != 1 || p.Groups[0].Duration < 290*365*24*time.Hour || p.Groups[0].Bytes < 1<<62-1 {
-		t.Errorf("%+v, %v", p.Groups, err)
-	}
+	says.True(t, err == nil && len(p.Groups) == 1 && p.Groups[0].Duration >= 290*365*24*time.Hour &&
+		p.Groups[0].Bytes >= 1<<62-1, "%+v, %v", p.Groups, err)
 }
 
 // TestRowsHaveTheWholeSummary: what the list shows of a session is not lost in the list's memory.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -142,9 +143,7 @@ func TestNewSessionAmongMany(t *testing.T) {
 		for i := range 2 * missesPerSecond { // of many clusters
 			_, err = c.Find(t.Context(), Selector{Namespace: "default", Name: fmt.Sprint("none-", i), Session: Latest})
 		}
-		if !errors.Is(err, budget.ErrBusy) {
-			t.Errorf("a cluster that was not looked for: %v", err)
-		}
+		says.ErrorIs(t, err, budget.ErrBusy, "a cluster that was not looked for")
 		time.Sleep(3 * time.Hour)
 		if !has(marked) || !has(unmarked) || !has(asked) {
 			t.Errorf("after a full listing: %v, %v, %v", has(marked), has(unmarked), has(asked))
@@ -174,10 +173,8 @@ func TestNewSessionMeanwhile(t *testing.T) {
 		}
 		time.Sleep(35 * time.Second)
 		l := c.Cached()
-		if !slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) ||
-			time.Since(l.At) > 35*time.Second {
-			t.Errorf("%s is not listed, by the list of %s", begun, l.At)
-		}
+		says.True(t, slices.ContainsFunc(entriesOf(l), func(e Entry) bool { return e.Ref == begun }) &&
+			time.Since(l.At) <= 35*time.Second, "%s is not listed, by the list of %s", begun, l.At)
 	})
 }
 
@@ -287,8 +284,6 @@ func TestListedMeanwhile(t *testing.T) {
 	}
 	c.describeAll(t.Context())
 	for _, e := range entriesOf(c.Cached()) {
-		if !e.Described {
-			t.Errorf("after describing all, %s is not described", e.Ref)
-		}
+		says.True(t, e.Described, "after describing all, %s is not described", e.Ref)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -70,14 +71,11 @@ func TestName(t *testing.T) {
 		}
 		check(t, name+", all", all, err, want.all)
 		check(t, name+", one", []Entry{one}, oneErr, want.one)
-		if name == "nobody" && !errors.Is(err, ErrNoSession) {
-			t.Errorf("%v is no ErrNoSession", err)
-		}
+		says.True(t, name != "nobody" || errors.Is(err, ErrNoSession), "%v is no ErrNoSession", err)
 	}
 	const found = "; it is found in sessions of a/nightly-x2, a/nightly-x1"
-	if got := (Name{Cluster: "nightly"}).Suggestion(LookupIn(entries)); got != found {
-		t.Errorf("a name that is that of something else: %q", got)
-	}
+	says.Equal(t, (Name{Cluster: "nightly"}).Suggestion(LookupIn(entries)), found,
+		"a name that is that of something else")
 	if found, err := Select(LookupIn(entries), []string{"nightly", "lab/latest", "lab"}); err != nil || len(found) != 4 ||
 		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
@@ -95,9 +93,7 @@ func check(t *testing.T, what string, found []Entry, err error, want string) {
 		got = append(got, e.Ref.String())
 	}
 	if text, fails := strings.CutPrefix(want, "error: "); fails {
-		if err == nil || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: %q, %v, want the error %q", what, got, err, text)
-		}
+		says.Error(t, err, text, "%s: %q, %v, want the error %q", what, got, err, text)
 	} else if err != nil || strings.Join(got, " ") != want {
 		t.Errorf("%s: %q, %v, want %s", what, got, err, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -47,9 +48,7 @@ func TestReadOutcomes(t *testing.T) {
 			found := slices.Clone(all)
 			c.ReadOutcomes(t.Context(), found)
 			slices.Sort(asked)
-			if got := fmt.Sprintf("%s %s", asked, outcomesOf(found)); got != want {
-				t.Errorf("it has %s, want %s", got, want)
-			}
+			says.Equal(t, fmt.Sprintf("%s %s", asked, outcomesOf(found)), want)
 		}
 		slices.SortFunc(all, func(a, b Entry) int { return int(a.Ref.Cluster[1]) - int(b.Ref.Cluster[1]) })
 		look("[c0 c1 c2] [failed  ]")
@@ -59,9 +58,7 @@ func TestReadOutcomes(t *testing.T) {
 			slices.Collect(c.Cached().Unexplained(7, time.Now()))[0].Ref.Cluster == "c0" {
 			t.Errorf("the list has %+v", e)
 		}
-		if !c.changed[all[0].Ref] || c.changed[all[1].Ref] {
-			t.Error("its details are not read again")
-		}
+		says.True(t, c.changed[all[0].Ref] && !c.changed[all[1].Ref], "its details are not read again")
 		time.Sleep(outcomeAge)
 		look("[c1 c2] [failed failed ]")
 		all[2].LastWrite = all[2].LastWrite.Add(time.Second)
@@ -92,17 +89,14 @@ func TestReadOutcomesBounded(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		c.ReadOutcomes(ctx, all)
-		if ctx.Err() == nil || all[0].Outcome != "" || !c.ReadsOutcome(all[0].Ref) {
-			t.Errorf("it waited for less than all: %+v", all[0])
-		}
+		says.True(t, ctx.Err() != nil && all[0].Outcome == "" && c.ReadsOutcome(all[0].Ref),
+			"it waited for less than all: %+v", all[0])
 		close(gate)
 		synctest.Wait()
-		if most.Load() > outcomeReads || asked.Load() != maxOutcomes || c.ReadsOutcome(all[0].Ref) {
-			t.Errorf("%d at a time of %d, want %d of %d", most.Load(), asked.Load(), outcomeReads, maxOutcomes)
-		}
+		says.True(t, most.Load() <= outcomeReads && asked.Load() == maxOutcomes && !c.ReadsOutcome(all[0].Ref),
+			"%d at a time of %d, want %d of %d", most.Load(), asked.Load(), outcomeReads, maxOutcomes)
 		c.ReadOutcomes(t.Context(), all)
-		if slices.ContainsFunc(all, func(e Entry) bool { return e.Outcome != Failed }) || asked.Load() != int64(len(all)) {
-			t.Errorf("after all were read: %d", asked.Load())
-		}
+		says.True(t, !slices.ContainsFunc(all, func(e Entry) bool { return e.Outcome != Failed }) &&
+			asked.Load() == int64(len(all)), "after all were read: %d", asked.Load())
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
@@ -102,8 +103,7 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	all := must.Get(p.List(t.Context()))(t)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
-		if err := p.Read(t.Context(), pack,
-			func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil &&
+		if err := p.Read(t.Context(), pack, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil &&
 			!errors.Is(err, packs.ErrDamaged) {
 			t.Fatal(err)
 		}
@@ -125,15 +125,12 @@ func TestFactsOfAnEndedSession(t *testing.T) {
 	}
 	spot := packs.NodeHours{Labels: map[string]string{"ray.io/market-type": "spot"},
 		Amounts: packs.Amounts{Node: 0.5, CPU: 2}}
-	if f.Hours == nil || !reflect.DeepEqual(*f.Hours, packs.Hours{
-		Amounts: packs.Amounts{Node: 1.5, CPU: 10, GPU: 2, Memory: 16}, Used: &packs.Used{CPU: 3},
-		Nodes: []packs.NodeHours{spot}}) {
-		t.Errorf("hours %+v", f.Hours)
-	}
-	if f.Nodes != 2 || f.Objects != 5 || f.End.Sub(f.Start) != time.Hour || f.RayVersion != "2.60.0" ||
-		f.OwnerName != "nightly" {
-		t.Errorf("facts %+v", f)
-	}
+	says.True(t, f.Hours != nil &&
+		reflect.DeepEqual(*f.Hours,
+			packs.Hours{Amounts: packs.Amounts{Node: 1.5, CPU: 10, GPU: 2, Memory: 16}, Used: &packs.Used{CPU: 3},
+				Nodes: []packs.NodeHours{spot}}), "hours %+v", f.Hours)
+	says.True(t, f.Nodes == 2 && f.Objects == 5 && f.End.Sub(f.Start) == time.Hour && f.RayVersion == "2.60.0" &&
+		f.OwnerName == "nightly", "facts %+v", f)
 }
 
 // TestFactsOfJobsThatTheLastListLacks: a job that was deleted before the session ended counts as it was.
@@ -148,9 +145,8 @@ func TestFactsOfJobsThatTheLastListLacks(t *testing.T) {
 	store.Age(time.Hour)
 	pack(t, store)
 	jobs := packed(t, store)[ref].Jobs
-	if len(jobs) != 2 || jobs[0].Status != "SUCCEEDED" || jobs[1].Submission != "gone" || jobs[1].Status != "FAILED" {
-		t.Errorf("jobs %+v", jobs)
-	}
+	says.True(t, len(jobs) == 2 && jobs[0].Status == "SUCCEEDED" && jobs[1].Submission == "gone" &&
+		jobs[1].Status == "FAILED", "jobs %+v", jobs)
 }
 
 // TestFactsByAClockAhead: times by the clock of a head that is ahead of the store's are as much earlier, however much
@@ -271,23 +267,13 @@ func TestRestartReadsPacks(t *testing.T) {
 	again, looked := restarted(t, store)
 	began := again.List(t.Context())
 	after := entriesOf(began)
-	if !began.Beginning {
-		t.Error("what packs have passes for all sessions")
-	}
-	if len(after) != 3 || len(before) != 3 {
-		t.Fatalf("%d sessions, %d before", len(after), len(before))
-	}
+	says.True(t, began.Beginning, "what packs have passes for all sessions")
+	must.True(t, len(after) == 3 && len(before) == 3, "%d sessions, %d before", len(after), len(before))
 	for i := range after {
-		if after[i] != before[i] {
-			t.Errorf("after the restart\n%+v, before\n%+v", after[i], before[i])
-		}
+		says.Equal(t, after[i], before[i], "after the restart")
 	}
-	if fresh(t, again).Beginning {
-		t.Error("all sessions are listed, and some count as missing")
-	}
-	if looked.sessions != 0 {
-		t.Errorf("%d sessions were looked at after the restart", looked.sessions)
-	}
+	says.True(t, !fresh(t, again).Beginning, "all sessions are listed, and some count as missing")
+	says.Equal(t, looked.sessions, 0, "%d sessions were looked at after the restart", looked.sessions)
 	must.OK(t, again.Pack(t.Context()))
 	if all, _ := again.opts.Packs.List(t.Context()); len(all) != 1 {
 		t.Errorf("%d packs", len(all))
@@ -328,9 +314,8 @@ func TestLongListingAfterRestart(t *testing.T) {
 	has("runs")
 	begin("new", 0)
 	has("new")
-	if !c.Cached().Beginning {
-		t.Error("the list passes for all sessions while all markers are listed for the first time")
-	}
+	says.True(t, c.Cached().Beginning,
+		"the list passes for all sessions while all markers are listed for the first time")
 }
 
 // TestPacksAreDerived: whatever happens to packs, the list is complete, and so are packs at last.
@@ -338,9 +323,7 @@ func TestPacksAreDerived(t *testing.T) {
 	day := time.Date(2025, 11, 21, 0, 0, 0, 0, time.UTC)
 	key := layout.PackKey(root, day, 1)
 	for name, harm := range map[string]func(t *testing.T, store *storetest.Store){
-		"lost": func(t *testing.T, store *storetest.Store) {
-			must.OK(t, store.Delete(t.Context(), key))
-		},
+		"lost": func(t *testing.T, store *storetest.Store) { must.OK(t, store.Delete(t.Context(), key)) },
 		"half written": func(t *testing.T, store *storetest.Store) {
 			body := must.Get(store.Get(t.Context(), key, 0, 700))(t)
 			half, _ := io.ReadAll(body)
@@ -350,9 +333,7 @@ func TestPacksAreDerived(t *testing.T) {
 		"damaged": func(t *testing.T, store *storetest.Store) {
 			must.OK(t, store.Put(t.Context(), key, strings.NewReader(strings.Repeat("PAR1", 100))))
 		},
-		"two writers": func(t *testing.T, store *storetest.Store) {
-			pack(t, store)
-		},
+		"two writers": func(t *testing.T, store *storetest.Store) { pack(t, store) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, _ := bucket()
@@ -395,14 +376,10 @@ func testRemovedLeavePacks(t *testing.T, newer bool) {
 		t.Errorf("%d sessions", len(entriesOf(l)))
 	}
 	looked.failing = storetest.Create
-	if err := c.Pack(t.Context()); err == nil {
-		t.Error("packs were joined without the store")
-	}
+	says.True(t, c.Pack(t.Context()) != nil, "packs were joined without the store")
 	looked.failing = ""
 	must.OK(t, c.Pack(t.Context()))
-	if len(c.packed.removed) != 0 {
-		t.Errorf("%v still wait to leave packs", c.packed.removed)
-	}
+	says.Equal(t, len(c.packed.removed), 0, "%v still wait to leave packs", c.packed.removed)
 	rows := packed(t, store)
 	if _, ok := rows[stays]; !ok || len(rows) != 1 {
 		t.Errorf("packed are %v", rows)
@@ -435,16 +412,12 @@ func TestReadOnlyStoreHasNoPacks(t *testing.T) {
 		return slices.ContainsFunc(store.Keys(),
 			func(key string) bool { return strings.HasPrefix(key, layout.PacksPrefix(root)) })
 	}
-	if hasPacks() {
-		t.Error("a read-only store has packs")
-	}
+	says.True(t, !hasPacks(), "a read-only store has packs")
 	readOnly.refused = ""
 	c.packed.denied = blob.Denied{}
 	c.describe(t.Context(), ref)
 	must.OK(t, c.Pack(t.Context()))
-	if !hasPacks() {
-		t.Error("no pack when the refusal counts no more")
-	}
+	says.True(t, hasPacks(), "no pack when the refusal counts no more")
 }
 
 // TestPacksWithoutTheRightToDelete: a server that may write packs but not remove them goes on packing, and stores no
@@ -472,9 +445,7 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 		again.fillFromPacks(t.Context())
 		fresh(t, again)
 		must.OK(t, again.Pack(t.Context()))
-		if looked.created != want {
-			t.Errorf("%d packs were stored after start %d, want %d", looked.created, start, want)
-		}
+		says.Equal(t, looked.created, want, "%d packs were stored after start %d, want %d", looked.created, start, want)
 	}
 }
 

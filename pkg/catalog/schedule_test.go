@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -107,36 +108,26 @@ func TestMarkersDoNotWaitForLooks(t *testing.T) {
 			t.Errorf("one listing later the latest is %s, described %v", e.Ref, e.Described)
 		}
 		asked := v16("old", "session_1998-01-01_00-00-00_000000_1") // the oldest
-		if !c.Growing(asked, time.Now()) {
-			t.Error("a session that was not looked at may have grown")
-		}
+		says.True(t, c.Growing(asked, time.Now()), "a session that was not looked at may have grown")
 		time.Sleep(3 * time.Second)
-		if c.Growing(asked, time.Now()) {
-			t.Error("a session that is used is not looked at before those that nobody asked for")
-		}
+		says.True(t, !c.Growing(asked, time.Now()),
+			"a session that is used is not looked at before those that nobody asked for")
 		time.Sleep(2 * time.Minute)
 		if n := store.looked(grows); n < 4 {
 			t.Errorf("a session that grows was looked at %d times in two and a half minutes", n)
 		}
 		time.Sleep(sessions / maxReads * time.Second)
 		for _, e := range entriesOf(c.Cached()) {
-			if !e.Described {
-				t.Fatalf("%s was not looked at", e.Ref)
-			}
+			must.True(t, e.Described, "%s was not looked at", e.Ref)
 		}
 		store.mu.Lock()
 		defer store.mu.Unlock()
-		if store.most > maxReads {
-			t.Errorf("%d looks at a time", store.most)
-		}
+		says.True(t, store.most <= maxReads, "%d looks at a time", store.most)
 		old := slices.DeleteFunc(store.order, func(ref layout.Session) bool {
-			return ref.Cluster != "old" ||
-				ref == asked
+			return ref.Cluster != "old" || ref == asked
 		})
 		for i := range old[maxReads:] {
-			if old[i].Name < old[i+maxReads].Name {
-				t.Fatalf("%s was looked at before %s", old[i], old[i+maxReads])
-			}
+			must.True(t, old[i].Name >= old[i+maxReads].Name, "%s was looked at before %s", old[i], old[i+maxReads])
 		}
 	})
 }

@@ -101,9 +101,8 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 			for _, by := range []string{v.ref.Cluster, owner} {
 				e, err := c.Find(t.Context(), catalog.Selector{Namespace: "default", Kind: v.kind, Name: by,
 					Session: catalog.Latest})
-				if err != nil || e.Ref.Cluster != v.ref.Cluster || e.OwnerKind != v.kind || e.OwnerName != owner {
-					t.Fatalf("found by %s: %+v, %v", by, e, err)
-				}
+				must.True(t, err == nil && e.Ref.Cluster == v.ref.Cluster && e.OwnerKind == v.kind &&
+					e.OwnerName == owner, "found by %s: %+v, %v", by, e, err)
 			}
 			e, _ := c.Find(t.Context(), catalog.Selector{Namespace: "default", Name: v.ref.Cluster,
 				Session: catalog.Latest})

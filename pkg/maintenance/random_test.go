@@ -55,9 +55,7 @@ func TestTasksAtTheSameTime(t *testing.T) {
 		seeds = n
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { newModel(t, seed).run() })
-		})
+		t.Run(fmt.Sprint(seed), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { newModel(t, seed).run() }) })
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // mailServer speaks as much SMTP as a client needs.
@@ -148,9 +149,7 @@ func TestEmailEnds(t *testing.T) {
 	r := &Receiver{Name: "oncall", Format: Email, address: "smtp://" + s.address, From: "ray@example.com",
 		To: []string{"a@example.com"}}
 	err := sendMail(ctx, time.Minute, s.trust, r, failedJob)
-	if err == nil || !strings.Contains(err.Error(), context.Canceled.Error()) {
-		t.Error(err)
-	}
+	says.Error(t, err, context.Canceled.Error())
 }
 
 func TestEmail(t *testing.T) {
@@ -169,21 +168,18 @@ func TestEmail(t *testing.T) {
 		if scheme == schemePlain {
 			login = ""
 		}
-		if len(s.messages) != 2 || strings.Join(slices.Compact(s.logins), ";") != login {
-			t.Fatalf("%s: %d messages, logins %q", scheme, len(s.messages), s.logins)
-		}
+		must.True(t, len(s.messages) == 2 && strings.Join(slices.Compact(s.logins), ";") == login,
+			"%s: %d messages, logins %q", scheme, len(s.messages), s.logins)
 		for _, message := range s.messages {
 			m := must.Get(mail.ReadMessage(strings.NewReader(message)))(t)
 			subject := must.Get((&mime.WordDecoder{}).DecodeHeader(m.Header.Get("Subject")))(t)
 			body := string(must.Get(io.ReadAll(m.Body))(t))
-			if subject != "Job träin failed in ml/c" || m.Header.Get("Message-ID") != "<5f0c.oncall@example.com>" ||
-				!strings.HasPrefix(m.Header.Get("Content-Type"), "text/plain") ||
-				!strings.Contains(m.Header.Get("To"), "b@example.com") {
-				t.Errorf("%s: subject %q, %v", scheme, subject, m.Header)
-			}
-			if !strings.Contains(body, "https://h/findings") || strings.Contains(body, "evil.example") {
-				t.Errorf("%s: %s", scheme, body)
-			}
+			says.True(t, subject == "Job träin failed in ml/c" &&
+				m.Header.Get("Message-ID") == "<5f0c.oncall@example.com>" &&
+				strings.HasPrefix(m.Header.Get("Content-Type"), "text/plain") &&
+				strings.Contains(m.Header.Get("To"), "b@example.com"), "%s: subject %q, %v", scheme, subject, m.Header)
+			says.True(t, strings.Contains(body, "https://h/findings") && !strings.Contains(body, "evil.example"),
+				"%s: %s", scheme, body)
 		}
 	}
 }
@@ -216,9 +212,8 @@ func TestEmailRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		s.stop()
-		if len(s.logins) != tc.logins || len(s.messages) > 0 {
-			t.Errorf("%s: logins %q, messages %q", what, s.logins, s.messages)
-		}
+		says.True(t, len(s.logins) == tc.logins && len(s.messages) <= 0, "%s: logins %q, messages %q", what, s.logins,
+			s.messages)
 	}
 }
 
@@ -244,8 +239,7 @@ func TestEmailSettings(t *testing.T) {
 		"url: smtp://mail.example.com":                                                                    "https://",
 	} {
 		_, err := Parse([]byte("receivers: [{name: oncall, "+settings+"}]"), os.Getenv)
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("%s: %v", settings, err)
-		}
+		says.True(t, (err == nil) == (want == "") && (err == nil || strings.Contains(fmt.Sprint(err), want)), "%s: %v",
+			settings, err)
 	}
 }

@@ -27,9 +27,7 @@ func TestSlack(t *testing.T) {
 	must.OK(t, json.Unmarshal(body, &got))
 	want := "Job a failed in prod/lab\n&lt;!channel&gt; &amp; &lt;https:\u200b//evil\u200b.example|Findings&gt;[31m\n" +
 		"<https://history.example.com/ray/namespaces/prod/clusters/lab/sessions/session_1/findings|Findings>"
-	if len(got) != 1 || got["text"] != want {
-		t.Errorf("%q, want %q", got["text"], want)
-	}
+	says.True(t, len(got) == 1 && got["text"] == want, "%q, want %q", got["text"], want)
 }
 
 // TestUnlinked: no text of a cluster's becomes a link or a mention, and what people read stays as it is.
@@ -43,12 +41,8 @@ func TestUnlinked(t *testing.T) {
 		"bücher.example", "例え.テスト", "tel:+123", "file:///etc/passwd", "evil.c0m",
 	} {
 		got := withoutLinks(text)
-		if link.MatchString(got) {
-			t.Errorf("%q is still a link: %q", text, got)
-		}
-		if strings.ReplaceAll(got, "\u200b", "") != text {
-			t.Errorf("%q reads as %q", text, got)
-		}
+		says.True(t, !link.MatchString(got), "%q is still a link: %q", text, got)
+		says.Equal(t, strings.ReplaceAll(got, "\u200b", ""), text, "%q reads as %q", text, got)
 	}
 	for _, text := range []string{"ValueError: bad value 3.5 at 12:30:01, 80.5 GiB of memory...",
 		"Job a failed in prod/lab", "exit code 1. Then nothing"} {
@@ -63,10 +57,8 @@ func TestTeamsAndPagerDuty(t *testing.T) {
 	card := string(must.Get(encode(&Receiver{Format: Teams}, e))(t))
 	for _, want := range []string{`"Job train failed in ml/c"`, `"url":"https://h/findings"`, `"type":"TextRun"`,
 		"application/vnd.microsoft.card.adaptive"} {
-		if !strings.Contains(card, want) || strings.Contains(card, "https://evil") ||
-			strings.Contains(card, `"TextBlock"`) {
-			t.Errorf("the card lacks %s: %s", want, card)
-		}
+		says.True(t, strings.Contains(card, want) && !strings.Contains(card, "https://evil") &&
+			!strings.Contains(card, `"TextBlock"`), "the card lacks %s: %s", want, card)
 	}
 	r := &Receiver{Format: PagerDuty, secret: []byte("key")}
 	for event, want := range map[*Event]string{
@@ -87,9 +79,8 @@ func TestTeamsAndPagerDuty(t *testing.T) {
 			alert.Payload.Severity != want || alert.Payload.Summary == "" || alert.Payload.Source == "" {
 			t.Errorf("%+v", alert)
 		}
-		if event == e && alert.Payload.Summary != "Job train failed in ml/c: "+e.Cause {
-			t.Errorf("an alert about a failed job: %q", alert.Payload.Summary)
-		}
+		says.True(t, event != e || alert.Payload.Summary == "Job train failed in ml/c: "+e.Cause,
+			"an alert about a failed job: %q", alert.Payload.Summary)
 	}
 }
 
@@ -97,9 +88,7 @@ func TestPagerDutyNeedsItsKey(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	must.OK(t, os.WriteFile(key, []byte("0123456789abcdef0123456789abcdef"), 0o600))
 	c, err := Parse([]byte("receivers: [{name: pd, format: pagerduty, secret_file: "+key+"}]"), os.Getenv)
-	if err != nil || c.Receivers[0].address != "https://events.pagerduty.com/v2/enqueue" {
-		t.Errorf("%v", err)
-	}
+	says.True(t, err == nil && c.Receivers[0].address == "https://events.pagerduty.com/v2/enqueue", "%v", err)
 	for _, wrong := range []string{"format: pagerduty", "format: teams, url: https://x, secret_file: " + key, "format: json"} {
 		if _, err := Parse([]byte("receivers: [{name: pd, "+wrong+"}]"), os.Getenv); err == nil {
 			t.Errorf("%s is taken", wrong)
@@ -113,9 +102,7 @@ func docs(t *testing.T, language string) string {
 	text := must.Get(os.ReadFile("../../docs/webhooks.md"))(t)
 	_, after, found := strings.Cut(string(text), "```"+language+"\n")
 	example, _, closed := strings.Cut(after, "```")
-	if !found || !closed {
-		t.Fatalf("no example in %s", language)
-	}
+	must.True(t, found && closed, "no example in %s", language)
 	return example
 }
 

@@ -212,9 +212,8 @@ func (s *server) check(when string, end time.Time) {
 	s.t.Helper()
 	e, err := s.catalog.Find(s.t.Context(), catalog.Selector{Namespace: "default", Name: "lab",
 		Session: catalog.Latest})
-	if err != nil || e.Running != end.IsZero() || !e.End.Equal(end.Truncate(time.Second)) {
-		s.t.Errorf("%s: running %t, ended at %s, want %s: %v", when, e.Running, e.End, end, err)
-	}
+	says.True(s.t, err == nil && e.Running == end.IsZero() && e.End.Equal(end.Truncate(time.Second)),
+		"%s: running %t, ended at %s, want %s: %v", when, e.Running, e.End, end, err)
 	now := time.Now()
 	if got := retention.Due(e, 0, now); got == end.IsZero() {
 		s.t.Errorf("%s: may be removed by name: %t", when, got)
@@ -295,14 +294,10 @@ func TestHeadsOfOneSession(t *testing.T) {
 		says.EqualSlices(t, s.mailbox.told(), want, "after the second head")
 
 		// The third head comes late, and is killed: it stores no end.
-		if !s.packed() {
-			t.Error("the session was not packed after the second head")
-		}
+		says.True(t, s.packed(), "the session was not packed after the second head")
 		c.live(d, 20*time.Minute)
 		s.check("while the third head runs", time.Time{})
-		if s.packed() {
-			t.Error("packs have the session while the third head runs")
-		}
+		says.True(t, !s.packed(), "packs have the session while the third head runs")
 		c.live(rayid.Node{}, 20*time.Minute)
 		s.check("while only the worker lives", time.Time{})
 		c.write(c.worker, "raylet.out", "the last line")

@@ -102,8 +102,7 @@ func TestKilledReplicas(t *testing.T) {
 		running[i] = start()
 	}
 	must.Happen(t, "that all is told", func() bool {
-		events,
-			_ := in.counts()
+		events, _ := in.counts()
 		return events == killedSessions*perSession
 	})
 	in.check(t, killedSessions*perSession)

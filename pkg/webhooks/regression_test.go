@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -41,9 +43,7 @@ func TestSlower(t *testing.T) {
 		"seconds of a short run": {runs("ssssss", .2, .1, .1, .1, .1, .1), 0},
 	} {
 		got := runSlower(tc.all[0].Outcome, tc.all[0], tc.all[1:])
-		if (got != nil) != (tc.want > 0) || got != nil && got.Median != 60*tc.want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		says.True(t, (got != nil) == (tc.want > 0) && (got == nil || got.Median == 60*tc.want), "%s: %+v", name, got)
 	}
 }
 
@@ -75,16 +75,11 @@ func TestRegressionEvents(t *testing.T) {
 	ended := &Event{ID: "x", Type: SessionEnded, Namespace: "a", Cluster: "b", OwnerName: "nightly",
 		Outcome: catalog.Succeeded}
 	got := regressions(ended, all[0], all[1:])
-	if len(got) != 1 || got[0].Type != RunSlower || got[0].ID == "x" || got[0].Regression.Runs != 5 ||
-		ended.Regression != nil {
-		t.Fatalf("%+v", got)
-	}
-	if r := (&Receiver{Events: []string{JobFailed, SessionEnded, Finding}}); r.wantsEvent(got[0]) {
-		t.Error("a receiver of other events gets it")
-	}
-	if r := (&Receiver{Events: []string{RunSlower}}); !r.wantsEvent(got[0]) {
-		t.Error("a receiver of it does not get it")
-	}
+	must.True(t, len(got) == 1 && got[0].Type == RunSlower && got[0].ID != "x" && got[0].Regression.Runs == 5 &&
+		ended.Regression == nil, "%+v", got)
+	says.True(t, !(&Receiver{Events: []string{JobFailed, SessionEnded, Finding}}).wantsEvent(got[0]),
+		"a receiver of other events gets it")
+	says.True(t, (&Receiver{Events: []string{RunSlower}}).wantsEvent(got[0]), "a receiver of it does not get it")
 	if text := slackText(got[0]); !strings.HasPrefix(text, "RayJob nightly in a/b became slower: 20m") {
 		t.Error(text)
 	}
@@ -96,12 +91,8 @@ func TestRegressionEvents(t *testing.T) {
 	}
 	s := &Sender{targets: []*target{{Receiver: &Receiver{Events: []string{SessionEnded}}}},
 		opts: Options{Earlier: func(catalog.Entry) []catalog.Entry { return nil }}}
-	if s.wantsRegressions(all[0]) {
-		t.Error("looks for runs that no receiver wants to know")
-	}
+	says.True(t, !s.wantsRegressions(all[0]), "looks for runs that no receiver wants to know")
 	s.targets[0].Events = []string{FailsMore}
 	cluster := catalog.Entry{Summary: catalog.Summary{OwnerKind: catalog.RayCluster, OwnerName: "x"}}
-	if !s.wantsRegressions(all[0]) || s.wantsRegressions(cluster) {
-		t.Error("of which sessions runs are looked for")
-	}
+	says.True(t, s.wantsRegressions(all[0]) && !s.wantsRegressions(cluster), "of which sessions runs are looked for")
 }

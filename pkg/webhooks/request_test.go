@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -50,19 +51,13 @@ func TestAnswers(t *testing.T) {
 		if want == "" && err == nil {
 			continue
 		}
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush") ||
-			strings.Contains(err.Error(), "127.0.0.1") || len(err.Error()) > 500 {
-			t.Errorf("%s: %v, want %q", path, err, want)
-		}
+		says.True(t, err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "hush") &&
+			!strings.Contains(err.Error(), "127.0.0.1") && len(err.Error()) <= 500, "%s: %v, want %q", path, err, want)
 	}
-	if elsewhere > 0 {
-		t.Error("a redirect was followed")
-	}
+	says.True(t, elsewhere <= 0, "a redirect was followed")
 	err := send(t.Context(), c, &Receiver{Name: "a", Format: JSON, address: "http://hush-hush.invalid:1/services/x"},
 		&Event{})
-	if err == nil || strings.Contains(err.Error(), "hush") {
-		t.Errorf("of a host that is not there: %v", err)
-	}
+	says.True(t, err != nil && !strings.Contains(err.Error(), "hush"), "of a host that is not there: %v", err)
 }
 
 // TestEvents: texts are bounded, what is too much is counted, and identifiers stay the same.
@@ -79,15 +74,13 @@ func TestEvents(t *testing.T) {
 	r := &Receiver{Events: []string{JobFailed, SessionEnded, Finding}, Namespaces: []string{"pr*"}}
 	told, again := forReceiver(r, events(e, report, failed, false, "")),
 		forReceiver(r, events(e, report, failed, false, ""))
-	if len(told) != 2*maxEvents+1 || told[maxEvents-1].More != 30 || told[2*maxEvents-1].More != 5 {
-		t.Errorf("%d events, %+v", len(told), told)
-	}
+	says.True(t, len(told) == 2*maxEvents+1 && told[maxEvents-1].More == 30 && told[2*maxEvents-1].More == 5,
+		"%d events, %+v", len(told), told)
 	ids := map[string]bool{}
 	for i, of := range told {
 		body, err := json.Marshal(of)
-		if err != nil || len(body) > 4000 || of.ID != again[i].ID || ids[of.ID] {
-			t.Errorf("%d bytes, %v: %.300s", len(body), err, body)
-		}
+		says.True(t, err == nil && len(body) <= 4000 && of.ID == again[i].ID && !ids[of.ID], "%d bytes, %v: %.300s",
+			len(body), err, body)
 		ids[of.ID] = true
 	}
 	for _, tc := range []struct {
@@ -132,14 +125,13 @@ receivers:
 		"receivers: [{name: A}]": "receiver 1: want a name",
 		"receivers: [null]":      "receiver 1",
 		"receivers: [{name: a}]": "one of url, url_file and url_env",
-		"receivers: [{name: a, url: x, url_env: y}]":      "one of url, url_file and url_env",
-		"receivers: [{name: a, url: 'ftp://h/hush'}]":     "receiver a: url: want an address",
-		"receivers: [{name: a, url: 'http://u:hush@h/'}]": "without a user",
-		"receivers: [{name: a, url: 'http://h/%zzhush'}]": "url: want",
-		"receivers: [{name: a, url_env: HUSH}]":           "url_env: want",
-		"receivers: [{name: a, url_file: /nowhere}]":      "url_file: open /nowhere",
-		"receivers: [{name: a, url: 'http://h/', secret_file: " + short +
-			"}]": "holds 4 bytes: want at least 16",
+		"receivers: [{name: a, url: x, url_env: y}]":                           "one of url, url_file and url_env",
+		"receivers: [{name: a, url: 'ftp://h/hush'}]":                          "receiver a: url: want an address",
+		"receivers: [{name: a, url: 'http://u:hush@h/'}]":                      "without a user",
+		"receivers: [{name: a, url: 'http://h/%zzhush'}]":                      "url: want",
+		"receivers: [{name: a, url_env: HUSH}]":                                "url_env: want",
+		"receivers: [{name: a, url_file: /nowhere}]":                           "url_file: open /nowhere",
+		"receivers: [{name: a, url: 'http://h/', secret_file: " + short + "}]": "holds 4 bytes: want at least 16",
 		"receivers: [{name: a, url: 'http://h/', secret_file: " + key +
 			", format: slack}]": "slack does not check signatures",
 		"receivers: [{name: a, url: 'http://h/', format: xml}]":                                   `format: "xml": want json, slack`,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -138,9 +139,7 @@ func TestFailedWhileRunning(t *testing.T) {
 	for _, e := range events {
 		switch {
 		case e.Type == SessionEnded:
-			if e.Outcome != catalog.Failed || e.End.IsZero() {
-				t.Errorf("%+v", e)
-			}
+			says.True(t, e.Outcome == catalog.Failed && !e.End.IsZero(), "%+v", e)
 		case e.Type != JobFailed || e.Outcome != catalog.Running || e.Job == nil || e.Cause != "exit code 1" ||
 			e.Time.IsZero() || !e.End.IsZero():
 			t.Errorf("%+v", e)
@@ -173,9 +172,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	for range 5 {
 		step()
 	}
-	if f.looks != 2 {
-		t.Errorf("%d looks after one more job is known to have failed", f.looks)
-	}
+	says.Equal(t, f.looks, 2, "%d looks after one more job is known to have failed", f.looks)
 	for i := range 30 {
 		f.fail(fmt.Sprintf("job-%02d", i))
 	}
@@ -189,9 +186,7 @@ func TestWatchesWhatGrew(t *testing.T) {
 	}
 	f.end()
 	step()
-	if len(s.watched) != 0 {
-		t.Errorf("%d sessions that ended are watched", len(s.watched))
-	}
+	says.Equal(t, len(s.watched), 0, "%d sessions that ended are watched", len(s.watched))
 	other := f.replica(store, in.URL)
 	other.targets[0].Events = []string{SessionEnded}
 	if e := f.sessions[0]; other.wantsJobs(e) {
@@ -213,14 +208,10 @@ func TestEndedSessionDoesNotWaitForItsJobs(t *testing.T) {
 	step() // claims it, and sends its event in vain
 	ref := f.sessions[0].Ref
 	job := s.work[unit{ref, eventID(f.sessions[0], JobFailed, "job/")}]
-	if job == nil || !job.claimed {
-		t.Fatalf("work on the job: %+v", job)
-	}
+	must.True(t, job != nil && job.claimed, "work on the job: %+v", job)
 	f.end()
 	s.scan(t.Context(), time.Now().Add(time.Minute))
-	if s.work[unit{session: ref}] == nil {
-		t.Fatal("there is no work on the session that ended")
-	}
+	must.True(t, s.work[unit{session: ref}] != nil, "there is no work on the session that ended")
 	job.claimed = false // its claim has expired
 	if finished, err := job.advance(t.Context(), t.Context()); !finished || err != nil {
 		t.Errorf("the job's work continues after the session's end: finished %v, %v", finished, err)
@@ -243,9 +234,8 @@ func TestFailedJobsAreBounded(t *testing.T) {
 		}
 		s.lookForFailed(t.Context(), w, f.sessions[0], w.answer)
 	}
-	if len(w.jobs) != maxEvents || len(s.work) != maxEvents {
-		t.Errorf("%d jobs, %d to send events about, want %d", len(w.jobs), len(s.work), maxEvents)
-	}
+	says.True(t, len(w.jobs) == maxEvents && len(s.work) == maxEvents, "%d jobs, %d to send events about, want %d",
+		len(w.jobs), len(s.work), maxEvents)
 }
 
 // TestClaimedAtOnce: of a job and its session that are claimed at once, whoever stored its claim last gives way: the
@@ -262,9 +252,7 @@ func TestClaimedAtOnce(t *testing.T) {
 					return nil
 				}
 				done, err := other.claim(ctx)
-				if done || !other.claimed {
-					t.Errorf("before %s: done %t, claimed %t", last, done, other.claimed)
-				}
+				says.True(t, !done && other.claimed, "before %s: done %t, claimed %t", last, done, other.claimed)
 				return err
 			})}, configOf("http://127.0.0.1:1"), time.Minute, nil)
 		must.OK(t, s.readStartTimes(t.Context()))

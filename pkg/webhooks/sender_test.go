@@ -114,9 +114,8 @@ func (in *inbox) check(t *testing.T, want int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	t.Logf("%d events, %d deliveries, %d requests", events, deliveries, in.asked)
-	if events != want || float64(deliveries) > 1.05*float64(events) || len(in.bad) > 0 {
-		t.Errorf("%d events in %d deliveries, want %d; wrong: %q", events, deliveries, want, in.bad)
-	}
+	says.True(t, events == want && !(float64(deliveries) > 1.05*float64(events)) && len(in.bad) <= 0,
+		"%d events in %d deliveries, want %d; wrong: %q", events, deliveries, want, in.bad)
 }
 
 // perSession is how many events the receivers of these tests are told of each session.
@@ -294,13 +293,10 @@ func TestNoWorker(t *testing.T) {
 	began := time.Now()
 	s.dispatch(ctx)
 	s.loop.Close()
-	if len(s.work) != 1 {
-		t.Fatalf("%d sessions to tell of, want 1", len(s.work))
-	}
+	must.True(t, len(s.work) == 1, "%d sessions to tell of, want 1", len(s.work))
 	for _, w := range s.work {
-		if w.busy || w.due.Before(began.Add(s.opts.Timing.MinWait)) {
-			t.Errorf("busy %t, due %s after it began", w.busy, w.due.Sub(began))
-		}
+		says.True(t, !w.busy && !w.due.Before(began.Add(s.opts.Timing.MinWait)), "busy %t, due %s after it began",
+			w.busy, w.due.Sub(began))
 	}
 }
 
@@ -312,15 +308,13 @@ func TestEarlierSessions(t *testing.T) {
 	sessions := ended(3, time.Now().Add(-time.Hour))
 	s := replica(store, configOf(in.URL), time.Minute, sessions)
 	s.scan(t.Context(), time.Now())
-	if len(s.work) != 0 || s.targets[0].since.IsZero() {
-		t.Fatalf("%d sessions to tell of, since %s", len(s.work), s.targets[0].since)
-	}
+	must.True(t, len(s.work) == 0 && !s.targets[0].since.IsZero(), "%d sessions to tell of, since %s", len(s.work),
+		s.targets[0].since)
 	sessions[1].End = time.Now().Add(time.Millisecond)
 	sessions[2].Running, sessions[2].End = true, time.Time{}
 	s.scan(t.Context(), time.Now().Add(time.Second))
-	if len(s.work) != 1 || s.work[unit{session: sessions[1].Ref}] == nil {
-		t.Errorf("%d sessions to tell of, want 1", len(s.work))
-	}
+	says.True(t, len(s.work) == 1 && s.work[unit{session: sessions[1].Ref}] != nil, "%d sessions to tell of, want 1",
+		len(s.work))
 	// What is told of all that ended before a time need not be looked at again.
 	delete(s.work, unit{session: sessions[1].Ref})
 	s.finished[sessions[1].Ref] = ending{sessions[1].End, sessions[1].LastWrite}
@@ -381,9 +375,8 @@ func TestClockAhead(t *testing.T) {
 	s := replica(store, configOf("http://127.0.0.1:1"), time.Minute, sessions)
 	s.scan(t.Context(), time.Now())
 	for what, since := range map[string]time.Time{"all receivers": s.watermark, "one": s.targets[0].since} {
-		if since.IsZero() || since.After(time.Now().Add(-ahead)) {
-			t.Errorf("to %s nothing is sent of what ends before %s", what, since)
-		}
+		says.True(t, !since.IsZero() && !since.After(time.Now().Add(-ahead)),
+			"to %s nothing is sent of what ends before %s", what, since)
 	}
 	w := &work{s: s, entry: sessions[0]}
 	if done, err := w.claim(t.Context()); done || w.claimed || err != nil || time.Until(w.due) < time.Second {
@@ -628,9 +621,7 @@ func TestClockIsAskedSeldom(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 		}
-		if writes == 0 || writes > 6 {
-			t.Errorf("%d writes in an hour", writes)
-		}
+		says.True(t, writes != 0 && writes <= 6, "%d writes in an hour", writes)
 	})
 }
 

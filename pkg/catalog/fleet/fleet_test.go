@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -125,9 +126,7 @@ func TestReportOfPacks(t *testing.T) {
 	f := open(t)
 	f.pack(t, sample()...)
 	r := compute(t, f, "from=2026-11-10&to=2026-11-22")
-	if r.From != "2026-11-10" || r.To != "2026-11-22" || r.By != "gpu" {
-		t.Errorf("%s to %s by %s", r.From, r.To, r.By)
-	}
+	says.True(t, r.From == "2026-11-10" && r.To == "2026-11-22" && r.By == "gpu", "%s to %s by %s", r.From, r.To, r.By)
 	if want := (Counts{Sessions: 4, Failed: 2, Succeeded: 2}); r.Total.Counts != want || r.Total.Unpacked != 0 ||
 		r.Total.Unmeasured != 0 {
 		t.Errorf("total %+v", r.Total)
@@ -142,20 +141,13 @@ func TestReportOfPacks(t *testing.T) {
 		{Day: "2026-11-20", Counts: Counts{Sessions: 2, Failed: 1, Succeeded: 1}},
 		{Day: "2026-11-21", Counts: Counts{Sessions: 1, Failed: 1}},
 	}
-	if !reflect.DeepEqual(r.Days, wantDays) {
-		t.Errorf("days %+v", r.Days)
-	}
-	if len(r.Causes) != 1 || r.Causes[0].Sessions != 2 || r.Causes[0].Title != "Task 9" ||
-		r.Causes[0].Latest.Cluster != "d" || !r.Causes[0].First.Equal(first.Add(240*time.Hour)) {
-		t.Errorf("causes %+v", r.Causes)
-	}
-	if len(r.Namespaces) != 2 || r.Namespaces[0].Namespace != "prod" || r.Namespaces[0].Runs != 2 ||
-		!near(r.Namespaces[0].Hours.GPU.Offered, 4) || r.Namespaces[1].Failed != 2 {
-		t.Errorf("namespaces %+v", r.Namespaces)
-	}
-	if len(r.Owners) != 2 || r.Owners[0].Kind != catalog.RayJob || r.Owners[0].Name != "nightly" {
-		t.Errorf("owners %+v", r.Owners)
-	}
+	says.True(t, reflect.DeepEqual(r.Days, wantDays), "days %+v", r.Days)
+	says.True(t, len(r.Causes) == 1 && r.Causes[0].Sessions == 2 && r.Causes[0].Title == "Task 9" &&
+		r.Causes[0].Latest.Cluster == "d" && r.Causes[0].First.Equal(first.Add(240*time.Hour)), "causes %+v", r.Causes)
+	says.True(t, len(r.Namespaces) == 2 && r.Namespaces[0].Namespace == "prod" && r.Namespaces[0].Runs == 2 &&
+		near(r.Namespaces[0].Hours.GPU.Offered, 4) && r.Namespaces[1].Failed == 2, "namespaces %+v", r.Namespaces)
+	says.True(t, len(r.Owners) == 2 && r.Owners[0].Kind == catalog.RayJob && r.Owners[0].Name == "nightly",
+		"owners %+v", r.Owners)
 	// Of the first session's 6 CPU hours, training that took 30 of 40 minutes has 4.5.
 	jobs := map[string]Usage{}
 	for _, j := range r.Jobs {
@@ -166,14 +158,10 @@ func TestReportOfPacks(t *testing.T) {
 		!near(jobs["python x.py"].Hours.CPU.Offered, 3) || jobs["python x.py"].Failed != 1 {
 		t.Errorf("jobs %+v", r.Jobs)
 	}
-	if len(r.Slower) != 1 || r.Slower[0].Name != "train" || !near(r.Slower[0].Ratio, 2) ||
-		r.Slower[0].Before != (Pace{1, 1800}) {
-		t.Errorf("slower %+v", r.Slower)
-	}
-	if len(r.Sessions) != 4 || r.Sessions[3].Cluster != "d" || r.Sessions[3].Hours.CPU.Unused != nil ||
-		r.Sessions[0].Seconds != 7200 {
-		t.Errorf("sessions %+v", r.Sessions)
-	}
+	says.True(t, len(r.Slower) == 1 && r.Slower[0].Name == "train" && near(r.Slower[0].Ratio, 2) &&
+		r.Slower[0].Before == (Pace{1, 1800}), "slower %+v", r.Slower)
+	says.True(t, len(r.Sessions) == 4 && r.Sessions[3].Cluster == "d" && r.Sessions[3].Hours.CPU.Unused == nil &&
+		r.Sessions[0].Seconds == 7200, "sessions %+v", r.Sessions)
 }
 
 // TestTimeBefore: the totals of as many days before are beside those of the days; too many sessions leave them out, and
@@ -186,10 +174,8 @@ func TestTimeBefore(t *testing.T) {
 		!near(b.Total.Hours.CPU.Offered, 6) || !near(*b.Total.Hours.CPU.Unused, 0.5) {
 		t.Errorf("before %+v", b)
 	}
-	if r.Total.Sessions != 3 || len(r.Days) != 2 || len(r.Namespaces) != 2 ||
-		r.Namespaces[0].Runs+r.Namespaces[1].Runs != 3 {
-		t.Errorf("%+v", r)
-	}
+	says.True(t, r.Total.Sessions == 3 && len(r.Days) == 2 && len(r.Namespaces) == 2 &&
+		r.Namespaces[0].Runs+r.Namespaces[1].Runs == 3, "%+v", r)
 	f.MaxSessions = 3
 	if r := compute(t, f, "from=2026-11-20&to=2026-11-29"); r.Before != nil || r.Total.Sessions != 3 {
 		t.Errorf("of too many: %+v", r)
@@ -214,10 +200,8 @@ func TestOnlyListedSessionsCount(t *testing.T) {
 			t.Errorf("total %+v", r.Total)
 		}
 		text, err := json.Marshal(r)
-		if err != nil || strings.Contains(string(text), "prod") || strings.Contains(string(text), "train") ||
-			!near(r.Total.Hours.CPU.Offered, 12) {
-			t.Errorf("%v: %s", err, text)
-		}
+		says.True(t, err == nil && !strings.Contains(string(text), "prod") &&
+			!strings.Contains(string(text), "train") && near(r.Total.Hours.CPU.Offered, 12), "%v: %s", err, text)
 	}
 	for query, want := range map[string]int{"q=task+9": 1, "q=no+memory": 1, "namespace=lab": 4, "namespace=prod": 0,
 		"cluster=c": 1, "owner=nightly": 3, "from=2026-11-21&to=2026-11-21": 1} {
@@ -258,9 +242,7 @@ func TestRowsOfASessionAreOne(t *testing.T) {
 	must.OK(t, f.Packs.Store.(blob.Creator).Create(t.Context(), layout.PackKey("log", day, 9),
 		strings.NewReader("PAR1")))
 	r := compute(t, f, "")
-	if r.Total.Sessions != 1 || !near(r.Total.Hours.CPU.Offered, 6) {
-		t.Errorf("total %+v", r.Total)
-	}
+	says.True(t, r.Total.Sessions == 1 && near(r.Total.Hours.CPU.Offered, 6), "total %+v", r.Total)
 	insane := facts("prod", "b", 10)
 	insane.Hours.CPU = 1e300
 	f.pack(t, insane)
@@ -340,9 +322,7 @@ func TestTablesAreCut(t *testing.T) {
 		r.Sessions[2].Cluster != "c097" || r.LeftOut["sessions"] != 97 {
 		t.Errorf("%+v", r)
 	}
-	if r.Total.Sessions != 100 || !near(r.Total.Hours.CPU.Offered, 4950) {
-		t.Errorf("total %+v", r.Total)
-	}
+	says.True(t, r.Total.Sessions == 100 && near(r.Total.Hours.CPU.Offered, 4950), "total %+v", r.Total)
 }
 
 func TestCSV(t *testing.T) {
@@ -353,16 +333,11 @@ func TestCSV(t *testing.T) {
 		var b strings.Builder
 		must.OK(t, r.WriteCSV(&b, table))
 		rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll() // all lines have as many cells
-		if err != nil || len(rows) < 2 {
-			t.Errorf("%s: %v\n%s", table, err, b.String())
-		}
-		if table == "jobs" && !strings.Contains(b.String(), "lab,'=HYPERLINK(1),1,1,") {
-			t.Errorf("a formula: %s", b.String())
-		}
+		says.True(t, err == nil && len(rows) >= 2, "%s: %v\n%s", table, err, b.String())
+		says.True(t, table != "jobs" || strings.Contains(b.String(), "lab,'=HYPERLINK(1),1,1,"), "a formula: %s",
+			b.String())
 	}
-	if err := r.WriteCSV(&strings.Builder{}, "x"); err == nil {
-		t.Error("wrote a table that there is not")
-	}
+	says.True(t, r.WriteCSV(&strings.Builder{}, "x") != nil, "wrote a table that there is not")
 }
 
 // TestCSVHoldsNoFormulas: whatever text of a cluster is in a table, a spreadsheet computes nothing; numbers stay
@@ -379,9 +354,7 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 			var b strings.Builder
 			must.OK(t, r.WriteCSV(&b, table))
 			rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
-			if err != nil || len(rows) != 2 {
-				t.Fatalf("%s: %v\n%s", table, err, b.String())
-			}
+			must.True(t, err == nil && len(rows) == 2, "%s: %v\n%s", table, err, b.String())
 			guarded := 0
 			for _, cell := range rows[1] {
 				switch {
@@ -391,22 +364,16 @@ func TestCSVHoldsNoFormulas(t *testing.T) {
 					t.Errorf("%s: a formula: %q", table, cell)
 				}
 			}
-			if guarded != texts {
-				t.Errorf("%s: %d texts of %d are guarded: %q", table, guarded, texts, rows[1])
-			}
-			if table == "sessions" && !slices.Contains(rows[1], "-1.5") {
-				t.Errorf("a number is no number: %q", rows[1])
-			}
+			says.Equal(t, guarded, texts, "%s: %d texts of %d are guarded: %q", table, guarded, texts, rows[1])
+			says.True(t, table != "sessions" || slices.Contains(rows[1], "-1.5"), "a number is no number: %q", rows[1])
 		}
 	}
 }
 
 func TestParseQuery(t *testing.T) {
 	q := ask(t, "")
-	if !q.To.Equal(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)) || q.To.Sub(q.From) != defaultSpan ||
-		q.Top != DefaultTop {
-		t.Errorf("%+v", q)
-	}
+	says.True(t, q.To.Equal(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)) && q.To.Sub(q.From) == defaultSpan &&
+		q.Top == DefaultTop, "%+v", q)
 	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19",
 		"longer=x"} {
 		v := must.Get(url.ParseQuery(query))(t)
@@ -427,8 +394,6 @@ func TestOutcomesAreCounted(t *testing.T) {
 				t.Errorf("%s is counted as %s", outcome, name)
 			}
 		}
-		if counted != 1 {
-			t.Errorf("%s is counted %d times: add it to Counts and byOutcome", outcome, counted)
-		}
+		says.Equal(t, counted, 1, "%s is counted %d times: add it to Counts and byOutcome", outcome, counted)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 )
 
@@ -41,28 +42,24 @@ func TestCosts(t *testing.T) {
 	f.pack(t, sample()...)
 	r := compute(t, f, "from=2026-11-10&to=2026-11-22&by=cost")
 	// 6 CPU hours, 2 GPU hours and 8 GiB hours each; the last session without GPUs
-	if r.Currency != "USD" || !near(r.Total.Hours.Cost, 3*30+10) || !near(r.Days[1].Cost, 60) || r.By != ByCost {
-		t.Errorf("%s %+v, days %+v", r.Currency, r.Total, r.Days)
-	}
+	says.True(t, r.Currency == "USD" && near(r.Total.Hours.Cost, 3*30+10) && near(r.Days[1].Cost, 60) && r.By == ByCost,
+		"%s %+v, days %+v", r.Currency, r.Total, r.Days)
 	budget := 13.0 / 30
 	if n := r.Namespaces; len(n) != 2 || n[0].Namespace != "prod" || !near(n[0].Hours.Cost, 60) ||
 		!near(n[0].Budget, 30*budget) || !near(n[1].Budget, 300*budget) || !near(r.Budget, 330*budget) {
 		t.Errorf("namespaces %+v, budget %v", n, r.Budget)
 	}
 	// Of the first session, training took three quarters of the time.
-	if len(r.Users) != 1 || r.Users[0].Name != "ada" || !near(r.Users[0].Hours.Cost, 22.5) {
-		t.Errorf("users %+v", r.Users)
-	}
+	says.True(t, len(r.Users) == 1 && r.Users[0].Name == "ada" && near(r.Users[0].Hours.Cost, 22.5), "users %+v",
+		r.Users)
 	var b strings.Builder
 	must.OK(t, r.WriteCSV(&b, "users"))
-	if !strings.HasSuffix(b.String(), ",22.5\n") || !strings.Contains(b.String(), "memory_unused,cost\n") {
-		t.Error(b.String())
-	}
+	says.True(t, strings.HasSuffix(b.String(), ",22.5\n") && strings.Contains(b.String(), "memory_unused,cost\n"),
+		b.String())
 	f.Prices = nil
 	text := string(must.Get(json.Marshal(compute(t, f, "from=2026-11-10&to=2026-11-22")))(t))
-	if strings.Contains(text, "cost") || strings.Contains(text, "budget") || strings.Contains(text, "currency") {
-		t.Errorf("without prices: %s", text)
-	}
+	says.True(t, !strings.Contains(text, "cost") && !strings.Contains(text, "budget") &&
+		!strings.Contains(text, "currency"), "without prices: %s", text)
 	if _, err := f.Compute(t.Context(), ask(t, "by=cost"), listing(t, f)); err == nil {
 		t.Error("ranked by costs without prices")
 	}
@@ -83,9 +80,7 @@ func TestCostByLabels(t *testing.T) {
 	for n := range 100 {
 		h.AddNode(map[string]string{"ray.io/node-group": string(rune('a' + n))}, packs.Amounts{Node: 1})
 	}
-	if len(h.Nodes) > 16 || h.Node != 105 {
-		t.Errorf("%d kinds of nodes, %v hours", len(h.Nodes), h.Node)
-	}
+	says.True(t, len(h.Nodes) <= 16 && h.Node == 105, "%d kinds of nodes, %v hours", len(h.Nodes), h.Node)
 }
 
 func TestBudgetOfDays(t *testing.T) {

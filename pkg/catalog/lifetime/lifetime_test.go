@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -247,9 +248,7 @@ func TestStates(t *testing.T) {
 				}
 				want := w.over.Truncate(time.Second)
 				runs, end := w.state()
-				if runs != want.IsZero() || !end.Equal(want) {
-					t.Errorf("runs %t, ended at %s; want %s", runs, end, want)
-				}
+				says.True(t, runs == want.IsZero() && end.Equal(want), "runs %t, ended at %s; want %s", runs, end, want)
 				if life, _ := w.life(); !life.Start.Equal(begin) {
 					t.Errorf("started at %s", life.Start)
 				}
@@ -329,12 +328,9 @@ func TestManyObjects(t *testing.T) {
 		node := rayid.Node{byte(i), byte(i >> 8), byte(i >> 16), 1}
 		f.Add(layout.Object{Kind: layout.Log, Node: node}, blob.Object{ModTime: at})
 	}
-	if len(f.ends) > maxMarks || len(f.nodes) > maxNodes+1 {
-		t.Errorf("%d ends, %d nodes", len(f.ends), len(f.nodes))
-	}
-	if want := begin.Add(99_999 * time.Second); !f.ends[len(f.ends)-1].stored.Equal(want) {
-		t.Errorf("the newest end is of %s", f.ends[len(f.ends)-1].stored)
-	}
+	says.True(t, len(f.ends) <= maxMarks && len(f.nodes) <= maxNodes+1, "%d ends, %d nodes", len(f.ends), len(f.nodes))
+	says.True(t, f.ends[len(f.ends)-1].stored.Equal(begin.Add(99_999*time.Second)), "the newest end is of %s",
+		f.ends[len(f.ends)-1].stored)
 }
 
 // TestOneEarlyTime: a copy gave all objects one time, before the session began. What metadata and names tell counts.
@@ -379,9 +375,8 @@ func TestAhead(t *testing.T) {
 		f := NewSigns(root, ref, begin)
 		key := layout.SnapshotVersionKey(layout.SnapshotKey(root, ref, "/api/jobs/"), begin.Add(time.Hour+ahead))
 		f.Add(must.Get(layout.ParseObject(root, ref, key))(t), blob.Object{Key: key, ModTime: begin.Add(time.Hour)})
-		if got := f.Life(begin.Add(time.Hour), Idle).Ahead; got != want {
-			t.Errorf("answers stored %s before they were taken: ahead by %s, want %s", ahead, got, want)
-		}
+		says.Equal(t, f.Life(begin.Add(time.Hour), Idle).Ahead, want,
+			"answers stored %s before they were taken: ahead by", ahead)
 	}
 }
 
@@ -411,8 +406,6 @@ func TestMetadataIsReadWhole(t *testing.T) {
 	// A node is that of one head, and the times of an end are those of the last.
 	each := []string{"NodeID", "Start", "End"}
 	for _, name := range append(must.ZeroFields(f.Start), must.ZeroFields(f.End)...) {
-		if !slices.Contains(each, name) {
-			t.Errorf("%s is lost: add it to mergeStarts or readMarks in signs.go", name)
-		}
+		says.True(t, slices.Contains(each, name), "%s is lost: add it to mergeStarts or readMarks in signs.go", name)
 	}
 }

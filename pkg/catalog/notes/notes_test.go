@@ -143,15 +143,12 @@ func TestReplicas(t *testing.T) {
 		close(begin)
 		all.Wait()
 		n, err := books[1].Read(t.Context(), session)
-		if err != nil || len(told) != 1 || n.Text != told[0] || !n.Pinned {
-			t.Fatalf("%q were told that their note is stored; it is %+v, %v", told, n, err)
-		}
+		must.True(t, err == nil && len(told) == 1 && n.Text == told[0] && n.Pinned,
+			"%q were told that their note is stored; it is %+v, %v", told, n, err)
 		last = n.Text
 	}
 	v, err := listVersions(t.Context(), store, "log", session)
-	if err != nil || len(v.keys) > 2 {
-		t.Errorf("%d versions are stored, %v", len(v.keys), err)
-	}
+	says.True(t, err == nil && len(v.keys) <= 2, "%d versions are stored, %v", len(v.keys), err)
 }
 
 // TestManyWriters: of many who change a note at the same moment at a slow store, nobody is told to try again, and every
@@ -186,9 +183,7 @@ func TestContended(t *testing.T) {
 	contended := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create,
 		func(context.Context, string) error { return write(t, bookOf(inner), Note{Text: rand.Text()}) })}
 	err := write(t, bookOf(contended), Note{Text: "mine"})
-	if !errors.Is(err, ErrContended) || errors.Is(err, ErrNotStored) {
-		t.Error(err)
-	}
+	says.True(t, errors.Is(err, ErrContended) && !errors.Is(err, ErrNotStored), err)
 }
 
 // TestStalledWriter: a writer that stood still while others wrote, so that its version was taken and removed again,
@@ -201,9 +196,7 @@ func TestStalledWriter(t *testing.T) {
 		var once sync.Once
 		write := func() {
 			for i := range others {
-				if err := write(t, bookOf(inner), Note{Text: fmt.Sprint(i)}); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, write(t, bookOf(inner), Note{Text: fmt.Sprint(i)}))
 			}
 		}
 		stalled := &storetest.Hooked{Store: inner, Before: storetest.On(storetest.Create,

@@ -78,9 +78,7 @@ func (p Packs) read(t testing.TB, details bool) map[layout.Session]Facts {
 			}
 			return nil
 		})
-		if err != nil && !errors.Is(err, ErrDamaged) {
-			t.Fatal(err)
-		}
+		must.True(t, err == nil || errors.Is(err, ErrDamaged), err)
 	}
 	return rows
 }
@@ -97,9 +95,7 @@ func TestUnknownIsNotNone(t *testing.T) {
 	for _, want := range written {
 		got := rows[want.Ref]
 		want.Text = got.Text
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got  %+v\nwant %+v", got, want)
-		}
+		says.True(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	}
 	if text := rows[all.Ref].Text; !strings.Contains(text,
 		"finding=task_failed\nuser=ana\nteam=search\n\nraysubmit_abc\n01000000\npython train.py\n") ||
@@ -107,9 +103,8 @@ func TestUnknownIsNotNone(t *testing.T) {
 		t.Errorf("searches look in %q", text)
 	}
 	brief := p.read(t, false)[all.Ref]
-	if brief.Text != rows[all.Ref].Text || brief.Outcome != "failed" || brief.Jobs != nil || brief.Hours != nil {
-		t.Errorf("without details: %+v", brief)
-	}
+	says.True(t, brief.Text == rows[all.Ref].Text && brief.Outcome == "failed" && brief.Jobs == nil &&
+		brief.Hours == nil, "without details: %+v", brief)
 }
 
 func TestMergeIsTheSameInAnyOrder(t *testing.T) {
@@ -174,9 +169,7 @@ func TestWritersOfADay(t *testing.T) {
 	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(2), sample(3), detailed(1)}))
 	must.OK(t, p.Append(t.Context(), day, nil, []Facts{sample(3)}))
 	packs := p.mustList(t)
-	if len(packs) != 2 || packs[0].N != 1 || packs[1].N != 2 {
-		t.Fatalf("packs %v", packs)
-	}
+	must.True(t, len(packs) == 2 && packs[0].N == 1 && packs[1].N == 2, "packs %v", packs)
 	if rows := p.read(t, false); len(rows) != 3 || rows[sample(1).Ref].Outcome != "failed" {
 		t.Errorf("rows %v", rows)
 	}
@@ -242,9 +235,7 @@ func TestJoinThatCannotRemove(t *testing.T) {
 			t.Errorf("without the right to remove: %v", err)
 		}
 	}
-	if n := len(p.mustList(t)); n != 4 {
-		t.Errorf("%d packs, want three and the one that joins them", n)
-	}
+	says.Equal(t, len(p.mustList(t)), 4, "packs")
 	before := p.read(t, true)
 	left := must.Get(p.Join(t.Context(), day, none))(t)
 	if all := p.mustList(t); left != 1 || len(all) != 1 || !reflect.DeepEqual(p.read(t, true), before) {
@@ -334,9 +325,7 @@ func TestRowGroupsAtOnePlace(t *testing.T) {
 		large = append(binary.LittleEndian.AppendUint32(large, uint32(len(text))), pack[len(pack)-4:]...)
 		rows := 0
 		err := decode(large, false, func(*Facts) error { rows++; return nil })
-		if !errors.Is(err, c.err) || rows != c.rows {
-			t.Errorf("%s: %d rows, %v", name, rows, err)
-		}
+		says.True(t, errors.Is(err, c.err) && rows == c.rows, "%s: %d rows, %v", name, rows, err)
 	}
 }
 
@@ -423,9 +412,7 @@ func FuzzDecode(f *testing.F) {
 				if _, err := rowOf(&again); err != nil {
 					t.Errorf("what was read cannot be written: %v", err)
 				}
-				if got.Ref.Check() != nil {
-					t.Errorf("a session %v", got.Ref)
-				}
+				says.OK(t, got.Ref.Check(), "a session %v", got.Ref)
 				return nil
 			})
 		}
@@ -455,14 +442,10 @@ func TestEarlierColumns(t *testing.T) {
 		n := 0
 		err := decode(buf.Bytes(), details, func(f *Facts) error {
 			n++
-			if f.Outcome != "failed" || f.Version != 0 || f.Nodes != 3 {
-				t.Errorf("%+v", f)
-			}
+			says.True(t, f.Outcome == "failed" && f.Version == 0 && f.Nodes == 3, "%+v", f)
 			return nil
 		})
-		if err != nil || n != 1 {
-			t.Errorf("%d rows, %v", n, err)
-		}
+		says.True(t, err == nil && n == 1, "%d rows, %v", n, err)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -81,12 +82,9 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 	file := export(t, from, "history/of/ray")
 	for range 2 { // again changes nothing
 		got, err := Import(t.Context(), bytes.NewReader(file), options(to, "log"))
-		if err != nil || got.Session != ref {
-			t.Fatalf("%v, %v", got, err)
-		}
-		if !maps.Equal(contents(t, from, "history/of/ray"), contents(t, to, "log")) {
-			t.Fatal("what was imported is not what was exported")
-		}
+		must.True(t, err == nil && got.Session == ref, "%v, %v", got, err)
+		must.True(t, maps.Equal(contents(t, from, "history/of/ray"), contents(t, to, "log")),
+			"what was imported is not what was exported")
 	}
 	put := blob.Store.Put
 	must.OK(t, put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")))
@@ -131,9 +129,7 @@ func TestEndOfAnImport(t *testing.T) {
 			if test.end > 0 {
 				want = now.Add(-test.end * time.Hour)
 			}
-			if !recorded.End.Equal(want) {
-				t.Errorf("%s: the end is recorded as %s, want %s", name, recorded.End, want)
-			}
+			says.True(t, recorded.End.Equal(want), "%s: the end is recorded as %s, want %s", name, recorded.End, want)
 		}
 	}
 }
@@ -181,9 +177,8 @@ func TestExtractedIsALocalStore(t *testing.T) {
 		must.OK(t, root.WriteFile(h.Name, data, 0o600))
 	}
 	to := must.Get(local.Open(root.Name()))(t)
-	if !maps.Equal(contents(t, from, "log"), contents(t, to, "log")) {
-		t.Error("the folder does not hold what was exported")
-	}
+	says.True(t, maps.Equal(contents(t, from, "log"), contents(t, to, "log")),
+		"the folder does not hold what was exported")
 }
 
 func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {

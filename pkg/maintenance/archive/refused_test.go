@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -83,12 +84,10 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 				got, err := Import(t.Context(), in, options(to, "log"))
 				refused := stored || !strings.Contains(name, "other") && name != "another length" &&
 					name != "more keys" || strings.Contains(name, "session")
-				if refused && err == nil || got.Stored > 0 && err != nil {
-					t.Errorf("%s, stored %t: %+v, %v", name, stored, got, err)
-				}
-				if refused && !maps.Equal(before, all(t, to)) {
-					t.Errorf("%s, stored %t: the store has changed", name, stored)
-				}
+				says.True(t, (!refused || err != nil) && (got.Stored <= 0 || err == nil), "%s, stored %t: %+v, %v",
+					name, stored, got, err)
+				says.True(t, !refused || maps.Equal(before, all(t, to)), "%s, stored %t: the store has changed", name,
+					stored)
 			}
 		}
 	}

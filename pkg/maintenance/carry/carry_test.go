@@ -89,14 +89,10 @@ func TestCompacted(t *testing.T) {
 		kept := bytes.Replace(readAll(t, store, key), []byte(today), []byte(by), 1)
 		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(kept)))
 		before, known := outcome(t, store, layout.DefaultRoot, ref)
-		if !known || before == "" {
-			t.Fatal("nothing is known before")
-		}
+		must.True(t, known && before != "", "nothing is known before")
 		result, err := compact.Session(t.Context(), ref,
 			compact.Options{Store: store, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{}})
-		if err != nil || result.Joined == 0 {
-			t.Fatalf("%+v, %v", result, err)
-		}
+		must.True(t, err == nil && result.Joined != 0, "%+v, %v", result, err)
 		if after, known := outcome(t, store, layout.DefaultRoot, ref); !known || after != before {
 			t.Errorf("by version %d, after compaction %q (%v), before %q", version, after, known, before)
 		}

@@ -125,20 +125,16 @@ var arrangements = map[string]struct {
 	want   string
 	events layout.Compression // of the joined events
 }{
-	"plain": {[]piece{{0, plain, "one\n"}, {4, plain, "two\n"}, {8, plain, "three\n"}},
-		"one\ntwo\nthree\n", plain},
-	"zstd": {[]piece{{0, zst, "one\n"}, {4, zst, "two\n"}, {8, zst, "three\n"}},
-		"one\ntwo\nthree\n", zst},
-	"gzip": {[]piece{{0, gz, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", gz},
-	"mixed": {[]piece{{0, zst, "one\n"}, {4, plain, "two\n"}, {8, gz, "three\n"}},
-		"one\ntwo\nthree\n", plain},
+	"plain": {[]piece{{0, plain, "one\n"}, {4, plain, "two\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"zstd":  {[]piece{{0, zst, "one\n"}, {4, zst, "two\n"}, {8, zst, "three\n"}}, "one\ntwo\nthree\n", zst},
+	"gzip":  {[]piece{{0, gz, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n", gz},
+	"mixed": {[]piece{{0, zst, "one\n"}, {4, plain, "two\n"}, {8, gz, "three\n"}}, "one\ntwo\nthree\n", plain},
 	"overlapping": {[]piece{{0, plain, "one\n"}, {2, plain, "e\ntwo\n"}, {4, plain, "two\nthree\n"}},
 		"one\ntwo\nthree\n", plain},
 	"overlapping and zstd": {[]piece{{0, zst, "one\n"}, {1, zst, "ne\ntwo\n"}}, "one\ntwo\n", plain},
-	"empty first": {[]piece{{0, plain, ""}, {0, plain, "one\n"}, {4, plain, "two\n"}}, "one\ntwo\n",
-		plain},
-	"joined, chunks left": {[]piece{{0, plain, "one\ntwo\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
-	"joined, more came":   {[]piece{{0, plain, "one\ntwo\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
+	"empty first":          {[]piece{{0, plain, ""}, {0, plain, "one\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
+	"joined, chunks left":  {[]piece{{0, plain, "one\ntwo\n"}, {4, plain, "two\n"}}, "one\ntwo\n", plain},
+	"joined, more came":    {[]piece{{0, plain, "one\ntwo\n"}, {8, plain, "three\n"}}, "one\ntwo\nthree\n", plain},
 	"joined of mixed, not gone": {[]piece{{0, plain, "one\ntwo\n"}, {0, zst, "one\n"}, {4, gz, "two\n"}}, "one\ntwo\n",
 		plain},
 }
@@ -174,9 +170,7 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 					if err == nil {
 						break
 					}
-					if !errors.Is(err, errFault) {
-						t.Fatal(err)
-					}
+					must.True(t, errors.Is(err, errFault), err)
 					must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 				}
 				left := keys(t, store, whole)
@@ -208,9 +202,7 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 				must.OK(t, store.Put(t.Context(), tc.spoil, strings.NewReader("no frame")))
 			}
 			result, err := Session(t.Context(), ref, options(store))
-			if err != nil || len(result.Left) != 1 || result.Joined != 0 {
-				t.Errorf("%+v, %v", result, err)
-			}
+			says.True(t, err == nil && len(result.Left) == 1 && result.Joined == 0, "%+v, %v", result, err)
 			if left := keys(t, store, layout.LogKey("log", ref, node, "a")); len(left) != tc.kept {
 				t.Errorf("left is %q", left)
 			}
@@ -229,9 +221,7 @@ func TestRegionsAreLeft(t *testing.T) {
 	fill(t, store, events, false, []piece{{0, zst, "one\n"}, {layout.NextRegion(0), zst, "two\n"}})
 	end(t, store)
 	result, err := Session(t.Context(), ref, options(store))
-	if err != nil || len(result.Left) != 1 || len(keys(t, store, events)) != 2 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	says.True(t, err == nil && len(result.Left) == 1 && len(keys(t, store, events)) == 2, "%+v, %v", result, err)
 }
 
 func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
@@ -247,9 +237,7 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 	}
 	fill(t, store, packed, false, []piece{{0, zst, "one\n"}, {4, zst, "two\n"}})
 	result, err := Session(t.Context(), ref, options(store))
-	if err != nil || result.Joined != 1 || result.Removed != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	says.True(t, err == nil && result.Joined == 1 && result.Removed == 1, "%+v, %v", result, err)
 	if got := keys(t, store, over); len(got) != 1 || got[0] != over {
 		t.Errorf("the hour that is over: %q", got)
 	}
@@ -325,9 +313,7 @@ func TestWithoutEndMarker(t *testing.T) {
 			store.Written(key, last)
 		}
 		result, err := Session(t.Context(), ref, options(store))
-		if err != nil || result.Joined != test.joined {
-			t.Errorf("%+v: %+v, %v", test, result, err)
-		}
+		says.True(t, err == nil && result.Joined == test.joined, "%+v: %+v, %v", test, result, err)
 		data := store.Object(layout.MetadataKey("log", ref, layout.Joined))
 		var facts layout.JoinedMetadata
 		if test.joined > 0 && (json.Unmarshal(data, &facts) != nil || !facts.End.Equal(end)) {

@@ -64,15 +64,12 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 			want := replay(t, before)
 			for left := 0; ; left += 41 { // operations until it is cut short
 				_, err := Session(t.Context(), ref, options(faulty(store, left)))
-				if got := replay(t, before); got != want {
-					t.Fatalf("cut short after %d operations, a stale listing replays to other rows", left)
-				}
+				must.True(t, replay(t, before) == want,
+					"cut short after %d operations, a stale listing replays to other rows", left)
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, errFault) {
-					t.Fatal(err)
-				}
+				must.True(t, errors.Is(err, errFault), err)
 				must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 			}
 			says.Equal(t, replay(t, store), want, "what is joined replays to other rows")
@@ -122,9 +119,7 @@ func replay(t *testing.T, store blob.Reader) string {
 	}
 	fmt.Fprintf(&rows, "%d actors, %d nodes, %d jobs, %d submissions, warnings %q", len(s.Actors), len(s.Nodes),
 		len(s.Jobs), len(s.Submissions), s.Warnings)
-	if s.Tasks.Len() == 0 {
-		t.Fatal("no tasks")
-	}
+	must.True(t, s.Tasks.Len() != 0, "no tasks")
 	return rows.String()
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 )
@@ -109,9 +110,7 @@ func TestStore(t *testing.T) {
 	must.OK(t, store.Create(t.Context(), collector.Key, strings.NewReader("of a run before")))
 	r := &Report{}
 	r.Store(t.Context(), store, collector)
-	if r.Err() != nil || !strings.Contains(r.String(), "from a run before") {
-		t.Errorf("a second run: %s", r)
-	}
+	says.True(t, r.Err() == nil && strings.Contains(r.String(), "from a run before"), "a second run: %s", r)
 }
 
 func TestClock(t *testing.T) {
@@ -159,11 +158,9 @@ func TestBundle(t *testing.T) {
 		must.OK(t, err)
 		got[header.Name] = string(must.Get(io.ReadAll(archive))(t))
 	}
-	if got["collector-doctor/checks.txt"] != r.String() || got["collector-doctor/settings.txt"] != "--a=b\n" ||
-		got["collector-doctor/metrics.txt"] != "up 1\n" ||
-		!strings.HasPrefix(got["collector-doctor/versions.txt"], "collector v1\ngo") {
-		t.Errorf("%q", got)
-	}
+	says.True(t, got["collector-doctor/checks.txt"] == r.String() &&
+		got["collector-doctor/settings.txt"] == "--a=b\n" && got["collector-doctor/metrics.txt"] == "up 1\n" &&
+		strings.HasPrefix(got["collector-doctor/versions.txt"], "collector v1\ngo"), "%q", got)
 }
 
 func TestArguments(t *testing.T) {
@@ -175,8 +172,6 @@ func TestArguments(t *testing.T) {
 		"/bin/sh\x00-c\x00collector\x00":                                  "",
 		"":                                                                "",
 	} {
-		if got := strings.Join(argumentsOf("collector", []byte(line)), " "); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		says.Equal(t, strings.Join(argumentsOf("collector", []byte(line)), " "), want, "%q", line)
 	}
 }

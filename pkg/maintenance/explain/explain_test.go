@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/metered"
@@ -159,9 +160,7 @@ func TestThreeServers(t *testing.T) {
 			t.Errorf("explained %q, %d at a time", got, w.most)
 		}
 		for cluster, n := range w.tried {
-			if n != 1 {
-				t.Errorf("%s was loaded %d times", cluster, n)
-			}
+			says.Equal(t, n, 1, "%s was loaded", cluster)
 		}
 		for _, x := range servers[:2] {
 			late := w.end("team", fmt.Sprintf("late-%p", x))
@@ -211,9 +210,8 @@ func TestGivesUp(t *testing.T) {
 		synctest.Wait()
 		head, ok := w.outcome(odd)
 		const why = "The server could not find out: its events are damaged"
-		if !ok || head.Outcome != catalog.Unknown || head.Cause != why || w.tried["odd"] != maxTries {
-			t.Errorf("after %d tries: %v, %+v", w.tried["odd"], ok, head)
-		}
+		says.True(t, ok && head.Outcome == catalog.Unknown && head.Cause == why && w.tried["odd"] == maxTries,
+			"after %d tries: %v, %+v", w.tried["odd"], ok, head)
 	})
 }
 
@@ -246,9 +244,7 @@ func TestKeepsWhatWasKnown(t *testing.T) {
 		defer again.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if w.tried["known"] != maxTries {
-			t.Errorf("what is given up was tried %d times", w.tried["known"])
-		}
+		says.Equal(t, w.tried["known"], maxTries, "what is given up was tried")
 		if head, ok := w.outcome(continued); !ok || head.Outcome != catalog.Unknown || !findings.GivenUp(head.Cause) {
 			t.Errorf("of what more was stored of since: %v, %+v", ok, head)
 		}
@@ -340,9 +336,7 @@ func TestDeaths(t *testing.T) {
 			synctest.Wait()
 			note := must.Get(w.store.Get(t.Context(), layout.ExplainingKey("log")+".now", 0, -1))(t)
 			body, _ := io.ReadAll(note)
-			if !strings.Contains(string(body), "poison") {
-				t.Fatalf("noted is %s", body)
-			}
+			must.True(t, strings.Contains(string(body), "poison"), "noted is %s", body)
 			x.Close()
 			// As if it had been killed, it left its note and its lease.
 			lease := layout.ExplainingKey("log")
@@ -364,10 +358,8 @@ func TestDeaths(t *testing.T) {
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		head, ok := w.outcome(poison)
-		if !ok || head.Outcome != catalog.Unknown || !strings.Contains(head.Cause, "servers ended") ||
-			w.tried["poison"] != tries {
-			t.Errorf("%v, %+v after %d tries", ok, head, w.tried["poison"]-tries)
-		}
+		says.True(t, ok && head.Outcome == catalog.Unknown && strings.Contains(head.Cause, "servers ended") &&
+			w.tried["poison"] == tries, "%v, %+v after %d tries", ok, head, w.tried["poison"]-tries)
 	})
 }
 
@@ -385,9 +377,7 @@ func TestOlderRules(t *testing.T) {
 		defer x.Close()
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if got := strings.Join(w.explained, " "); got != "unknown older" {
-			t.Errorf("explained %q", got)
-		}
+		says.Equal(t, strings.Join(w.explained, " "), "unknown older", "explained")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -125,9 +126,8 @@ func TestUsed(t *testing.T) {
 	must.OK(t, err)
 	defer func() { _ = kept.Close() }()
 	head, err := findings.ReadHead(kept, ref)
-	if err != nil || head.Used == nil || head.Used.CPU <= 0 || head.Used.Memory <= 0 || head.Used.GPU != 0 {
-		t.Errorf("%v: %+v, used %+v", err, head, head.Used)
-	}
+	says.True(t, err == nil && head.Used != nil && !(head.Used.CPU <= 0) && !(head.Used.Memory <= 0) &&
+		head.Used.GPU == 0, "%v: %+v, used %+v", err, head, head.Used)
 }
 
 // TestRemovedMeanwhile: of a session that was removed while its findings were computed nothing is stored.

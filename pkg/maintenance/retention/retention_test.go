@@ -165,9 +165,7 @@ func TestWrongClock(t *testing.T) {
 	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {
 		t.Error(err)
 	}
-	if err := Remove(t.Context(), behind(time.Minute), "log", ref, later, &p); err != nil {
-		t.Errorf("a clock that is a minute ahead: %v", err)
-	}
+	says.OK(t, Remove(t.Context(), behind(time.Minute), "log", ref, later, &p), "a clock that is a minute ahead")
 }
 
 // TestRemoveMarkerOfAFolder: a session whose marker KubeRay's collector stored as a folder does not stay in the list.

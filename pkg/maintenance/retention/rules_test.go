@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -53,16 +54,11 @@ func TestRules(t *testing.T) {
 		e.LastWrite = e.End
 		p := &Policy{Rules: rules, Age: tc.age}
 		fate := p.Of(e, now)
-		if fate.Keep != tc.keep || fate.Expires.IsZero() != (tc.keep == 0) || !strings.Contains(fate.Why, tc.why) ||
-			!strings.HasPrefix(fate.Why, "it ended 5 days ago, and ") {
-			t.Errorf("%+v: %+v", tc, fate)
-		}
-		if fate.Due(now) && !p.MayExpire(e, now) {
-			t.Errorf("%+v: it is due, but may not expire", tc)
-		}
-		if due := fate.Due(now); due != (tc.keep == 12*time.Hour) {
-			t.Errorf("%+v: due %t", tc, due)
-		}
+		says.True(t, fate.Keep == tc.keep && fate.Expires.IsZero() == (tc.keep == 0) &&
+			strings.Contains(fate.Why, tc.why) && strings.HasPrefix(fate.Why, "it ended 5 days ago, and "), "%+v: %+v",
+			tc, fate)
+		says.True(t, !fate.Due(now) || p.MayExpire(e, now), "%+v: it is due, but may not expire", tc)
+		says.Equal(t, fate.Due(now), (tc.keep == 12*time.Hour), "%+v: due", tc)
 	}
 }
 
@@ -121,9 +117,7 @@ func FuzzParseRules(f *testing.F) {
 		}
 		for _, outcome := range []string{"", "failed"} {
 			term := rules.Of(catalog.Entry{Ref: layout.Session{Namespace: "a", Cluster: "b"}}, outcome, Term{Keep: day})
-			if term.Keep < 0 || term.Keep > 0 && term.Keep < time.Hour {
-				t.Errorf("%+v", term)
-			}
+			says.True(t, term.Keep >= 0 && (term.Keep <= 0 || term.Keep >= time.Hour), "%+v", term)
 		}
 	})
 }

@@ -78,26 +78,19 @@ func TestRecordedBuckets(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if !errors.Is(err, blobtest.ErrCut) || runs > 20 {
-					t.Fatal(err)
-				}
-				if _, err := target.Stat(t.Context(), layout.MarkerKey("moved", ref)); !errors.Is(err,
-					os.ErrNotExist) {
+				must.True(t, errors.Is(err, blobtest.ErrCut) && runs <= 20, err)
+				if _, err := target.Stat(t.Context(), layout.MarkerKey("moved", ref)); !errors.Is(err, os.ErrNotExist) {
 					t.Fatalf("the session shows before it is whole: %v", err)
 				}
 			}
-			if runs < 3 {
-				t.Errorf("it took %d runs, want some that were cut short", runs)
-			}
+			says.True(t, runs >= 3, "it took %d runs, want some that were cut short", runs)
 			want := parsed(t, ref, from)
 			if got := parsed(t, ref, other); len(want) == 0 || len(got) != copied || !maps.Equal(got, want) {
 				t.Errorf("%d objects of the copy, %d copied, want the %d of the first", len(got), copied, len(want))
 			}
 			back := Place{openStore(t, t.TempDir()), "log"}
 			must.Get(Copy(t.Context(), ref, other, back, &progress.Counter{}))(t)
-			if got := parsed(t, ref, back); !maps.Equal(got, want) {
-				t.Error("what came back is not what went")
-			}
+			says.True(t, maps.Equal(parsed(t, ref, back), want), "what came back is not what went")
 			result, err := Copy(t.Context(), ref, other, back, &progress.Counter{})
 			if err != nil || result.Copied != 0 || result.Kept != copied+1 { // with the first copy's record of the end
 				t.Errorf("copied again: %+v, %v", result, err)
@@ -118,9 +111,7 @@ func TestJoinedObjectsAreFollowed(t *testing.T) {
 		}
 	}
 	result, err := Copy(t.Context(), v16, from, to, &progress.Counter{})
-	if err != nil || result.Copied != 2 || result.Kept != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	says.True(t, err == nil && result.Copied == 2 && result.Kept == 1, "%+v, %v", result, err)
 	var sizes []int64
 	for o, err := range to.Store.List(t.Context(), prefix, blob.ListOptions{}) {
 		must.OK(t, err)
@@ -142,9 +133,8 @@ func TestEndOfACopy(t *testing.T) {
 		for range 2 {
 			must.Get(Copy(t.Context(), ref, from, to, &progress.Counter{}))(t)
 			got := must.Get(inventory.List(t.Context(), to.Store, "log", ref))(t)
-			if want.Ended || !got.Ended || !got.End.Equal(want.LastWrite) {
-				t.Errorf("the copy ended %v at %s, want at %s", got.Ended, got.End, want.LastWrite)
-			}
+			says.True(t, !want.Ended && got.Ended && got.End.Equal(want.LastWrite),
+				"the copy ended %v at %s, want at %s", got.Ended, got.End, want.LastWrite)
 		}
 	}
 }
@@ -155,9 +145,7 @@ func TestIndexes(t *testing.T) {
 	must.OK(t, from.Store.Put(t.Context(), layout.IndexKey("log", v16, "meta"), strings.NewReader("PAR1")))
 	for range 2 { // the second time it is there
 		result, err := Copy(t.Context(), v16, from, to, &progress.Counter{})
-		if err != nil || result.Copied+result.Kept != 1 {
-			t.Errorf("%+v, %v", result, err)
-		}
+		says.True(t, err == nil && result.Copied+result.Kept == 1, "%+v, %v", result, err)
 	}
 	must.Get(to.Store.Stat(t.Context(), layout.IndexKey("moved", v16, "meta")))(t)
 }

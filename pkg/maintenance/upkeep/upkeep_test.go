@@ -53,10 +53,8 @@ func TestUpkeep(t *testing.T) {
 	left, err := catalog.New(catalog.Options{Store: store, Root: "log", Log: log, Unlogged: true,
 		Registerer: prometheus.NewRegistry()}).ReadAll(t.Context())
 	stored := slices.Collect(left.All())
-	if err != nil || len(stored) != 1 || stored[0].Ref.Cluster != "young" || stored[0].Objects != 3 ||
-		!stored[0].End.Equal(now.Add(-time.Hour).Truncate(time.Microsecond)) {
-		t.Errorf("left is %+v, %v", stored, err)
-	}
+	says.True(t, err == nil && len(stored) == 1 && stored[0].Ref.Cluster == "young" && stored[0].Objects == 3 &&
+		stored[0].End.Equal(now.Add(-time.Hour).Truncate(time.Microsecond)), "left is %+v, %v", stored, err)
 }
 
 // TestSettledSessionsAreNotListedInEveryRound: an ended session of which nothing is left to join is listed again when
@@ -92,9 +90,7 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	if n := of(ended); n < 3 || n > 4 {
 		t.Errorf("the ended session was listed %d times in %d rounds", n, 2*roundsToList)
 	}
-	if n := of(unknown); n != 2*roundsToList {
-		t.Errorf("the other session was listed %d times in %d rounds", n, 2*roundsToList)
-	}
+	says.Equal(t, of(unknown), 2*roundsToList, "the other session was listed")
 	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)
 	u.workRound(t.Context(), now)
