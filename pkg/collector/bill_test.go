@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
@@ -143,9 +144,7 @@ func (h *hour) run(seconds, step int, work func(second int)) {
 
 func (h *hour) close() {
 	h.t.Helper()
-	if err := h.spool.Close(); err != nil {
-		h.t.Error(err)
-	}
+	says.OK(h.t, h.spool.Close())
 }
 
 func (h *hour) flush() {
@@ -194,9 +193,7 @@ func TestBill(t *testing.T) {
 				puts, lists, bytes = h.store.puts.Load()-puts, h.store.lists.Load()-lists, h.store.bytes.Load()-bytes
 				t.Logf("%s: %d puts, %d listings, %d bytes in %d s, of %d written", name, puts, lists, bytes,
 					test.seconds, h.written)
-				if puts > test.maxPuts || lists > 20 {
-					t.Errorf("%d puts, %d listings", puts, lists)
-				}
+				says.True(t, puts <= test.maxPuts && lists <= 20, "%d puts, %d listings", puts, lists)
 			})
 		})
 	}
@@ -223,10 +220,8 @@ func TestLogOfAGigabyte(t *testing.T) {
 			sent, puts := h.store.bytes.Load(), h.store.puts.Load()
 			t.Logf("compression %q: %d bytes in %d puts for %d bytes; heap at most %d MiB", compression.Ext(), sent,
 				puts, h.written, peak>>20)
-			if h.written != int64(steps)*step || float64(sent) > 1.02*float64(h.written) || puts > 200 ||
-				peak > 64<<20 {
-				t.Error("that is more than it may cost")
-			}
+			says.True(t, h.written == int64(steps)*step && !(float64(sent) > 1.02*float64(h.written)) && puts <= 200 &&
+				peak <= 64<<20, "that is more than it may cost")
 		})
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -53,9 +54,7 @@ func restart(t *testing.T, o Options) *Collector {
 			c.Start()
 			return c
 		}
-		if !strings.Contains(err.Error(), "another collector") || time.Now().After(deadline) {
-			t.Fatal(err)
-		}
+		must.True(t, strings.Contains(err.Error(), "another collector") && !time.Now().After(deadline), err)
 	}
 }
 
@@ -73,9 +72,7 @@ func TestEndWithoutBackend(t *testing.T) {
 	c := start(t, o)
 	posts := r.Posts("w1")
 	post(t, c.url("/v1/events"), posts[0].JSON())
-	if err := closeWithin(t, c, 300*time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	says.ErrorIs(t, closeWithin(t, c, 300*time.Millisecond), context.DeadlineExceeded)
 	if len(store.Keys()) != 0 {
 		t.Errorf("stored %v", store.Keys())
 	}
@@ -85,9 +82,8 @@ func TestEndWithoutBackend(t *testing.T) {
 		t.Errorf("%d events stored, %d were accepted", events, len(posts[0].Body))
 	}
 	for _, prefix := range []string{"log/metadir/", "log/recent/"} {
-		if !slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.HasPrefix(key, prefix) }) {
-			t.Errorf("the session has no marker below %s", prefix)
-		}
+		says.True(t, slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.HasPrefix(key, prefix) }),
+			"the session has no marker below %s", prefix)
 	}
 }
 
@@ -115,9 +111,7 @@ func TestEndBeforeTheStart(t *testing.T) {
 	makeSession(t, o.RayTmpDir, session().Name, rayid.Node{1})
 	appendTo(t, filepath.Join(o.RayTmpDir, session().Name, "logs", "raylet.out"), "hello\n")
 	stop(t, must.Get(New(o))(t))
-	if stored := storedOf(store, "/raylet.out"); stored != "hello\n" {
-		t.Errorf("stored is %q", stored)
-	}
+	says.Equal(t, storedOf(store, "/raylet.out"), "hello\n", "stored")
 }
 
 // TestEndWithoutRaysFolder: events are stored at the end although Ray's folder cannot be read, which is an error.
@@ -129,9 +123,7 @@ func TestEndWithoutRaysFolder(t *testing.T) {
 	post(t, c.url("/v1/events"), []byte(`[{"sessionName":"`+session().Name+`"}]`))
 	must.OK(t, os.Rename(o.RayTmpDir, o.RayTmpDir+"-moved"))
 	must.OK(t, os.WriteFile(o.RayTmpDir, nil, 0o600))
-	if err := closeWithin(t, c, time.Minute); err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") {
-		t.Errorf("closed with %v", err)
-	}
+	says.Error(t, closeWithin(t, c, time.Minute), "--ray-tmp-dir", "closed")
 	if storedOf(store, "_events/") == "" {
 		t.Errorf("no event is stored: %q", store.Keys())
 	}
@@ -160,10 +152,8 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 			c.tailer.Close() // nothing notices the next log
 			appendTo(t, path("late.out"), "late\n")
 			err := closeWithin(t, c, 10*time.Second)
-			if err == nil || !strings.Contains(err.Error(), "1 files or event streams") ||
-				!strings.Contains(err.Error(), "/bad.out") {
-				t.Errorf("closed with %v", err)
-			}
+			says.True(t, err != nil && strings.Contains(err.Error(), "1 files or event streams") &&
+				strings.Contains(err.Error(), "/bad.out"), "closed with %v", err)
 			if storedOf(store, "/late.out") == "" {
 				t.Errorf("late.out is not stored: %q", store.Keys())
 			}
@@ -276,9 +266,8 @@ func TestHangs(t *testing.T) {
 				test.with(t, c)
 			}
 			err := closeWithin(t, c, cmp.Or(test.within, 20*time.Second))
-			if (err != nil) != (test.err != "") || (err != nil && !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v, want one with %q", err, test.err)
-			}
+			says.True(t, (err != nil) == (test.err != "") && (err == nil || strings.Contains(err.Error(), test.err)),
+				"error %v, want one with %q", err, test.err)
 		})
 	}
 }
@@ -291,9 +280,7 @@ func appendTo(t *testing.T, path, text string) {
 	if err == nil {
 		err = f.Close()
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	says.OK(t, err)
 }
 
 // TestRestart: a session is not told to be over while Ray goes on, when only its collector is ended.
@@ -313,18 +300,12 @@ func TestRestart(t *testing.T) {
 	o.Head = true
 	life := func() bool {
 		t.Helper()
-		if err := closeWithin(t, restart(t, o), 20*time.Second); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, closeWithin(t, restart(t, o), 20*time.Second))
 		return store.Object(layout.MetadataKey("log", ref, layout.End)) != nil
 	}
-	if life() {
-		t.Error("the end is told while Ray goes on")
-	}
+	says.True(t, !life(), "the end is told while Ray goes on")
 	_ = raylet.Close()
-	if !life() {
-		t.Error("the end is not told")
-	}
+	says.True(t, life(), "the end is not told")
 }
 
 // TestEndWithoutNode: logs that were never stored, because Ray ended before the node's ID was known, are not called
@@ -344,9 +325,8 @@ func TestEndWithoutNode(t *testing.T) {
 		o, store := options(t, tmpRay)
 		o.Head = true
 		err := closeWithin(t, start(t, o), time.Minute)
-		if logs != (err != nil) || (err != nil && !strings.Contains(err.Error(), session().Name)) {
-			t.Errorf("logs: %t, error %v", logs, err)
-		}
+		says.True(t, logs == (err != nil) && (err == nil || strings.Contains(err.Error(), session().Name)),
+			"logs: %t, error %v", logs, err)
 		ended := slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, layout.End) })
 		if ended == logs {
 			t.Errorf("logs: %t, the end is stored: %t; keys %q", logs, ended, store.Keys())
@@ -365,7 +345,5 @@ func TestLastScanEndsWithAFlush(t *testing.T) {
 		return nil
 	}
 	must.OK(t, flushAll(t.Context(), flush, func() bool { return scanned }))
-	if flushed != found {
-		t.Errorf("%d of %d logs were flushed", flushed, found)
-	}
+	says.Equal(t, flushed, found)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -66,9 +67,7 @@ func stop(t testing.TB, c *Collector) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // so that a slow machine is not what fails
 	defer cancel()
-	if err := c.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, c.Close(ctx))
 }
 
 // post sends a batch as Ray does, again and again while it is told to come back.
@@ -151,13 +150,9 @@ func TestRecordedSession(t *testing.T) {
 		})
 	}
 	for id := range sent {
-		if !stored[id] {
-			t.Errorf("event %s is not stored", id)
-		}
+		says.True(t, stored[id], "event %s is not stored", id)
 	}
-	if len(sent) < 1000 || len(stored) != len(sent) {
-		t.Errorf("%d events sent, %d stored", len(sent), len(stored))
-	}
+	says.True(t, len(sent) >= 1000 && len(stored) == len(sent), "%d events sent, %d stored", len(sent), len(stored))
 	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", session())); err != nil {
 		t.Error(err)
 	}
@@ -165,9 +160,8 @@ func TestRecordedSession(t *testing.T) {
 	var end layout.EndMetadata
 	readJSON(t, filepath.Join(dir, layout.MetadataKey("log", session(), layout.Start)), &begin)
 	readJSON(t, filepath.Join(dir, layout.MetadataKey("log", session(), layout.End)), &end)
-	if begin.RayVersion != "2.60.0" || end.Nodes != 3 || !end.End.After(end.Start) || begin.Start.Minute() != 19 {
-		t.Errorf("facts %+v, %+v", begin, end)
-	}
+	says.True(t, begin.RayVersion == "2.60.0" && end.Nodes == 3 && end.End.After(end.Start) &&
+		begin.Start.Minute() == 19, "facts %+v, %+v", begin, end)
 	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/version"} {
 		if _, err := store.Stat(t.Context(), layout.SnapshotKey("log", session(), url)); err != nil {
 			t.Error(err)
@@ -196,9 +190,7 @@ func readJSON(t *testing.T, path string, into any) {
 	if err == nil {
 		err = json.Unmarshal(data, into)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	says.OK(t, err)
 }
 
 func walkFiles(t *testing.T, root string, visit func(path string, data []byte)) {
@@ -213,9 +205,7 @@ func walkFiles(t *testing.T, root string, visit func(path string, data []byte)) 
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	says.OK(t, err)
 }
 
 // sameFiles says whether every file below want is stored as it is: in the logs folder got of a node, or in the list of
@@ -231,18 +221,14 @@ func sameFiles(t *testing.T, want, got string) {
 		below := must.Get(filepath.Rel(want, path))(t)
 		files++
 		if len(data) == 0 {
-			if !slices.Contains(empty, below) {
-				t.Errorf("the empty log %s is not listed", below)
-			}
+			says.True(t, slices.Contains(empty, below), "the empty log %s is not listed", below)
 			return
 		}
 		if stored, err := os.ReadFile(filepath.Join(got, below)); err != nil || !bytes.Equal(stored, data) {
 			t.Errorf("log %s: %v, %d bytes stored of %d", below, err, len(stored), len(data))
 		}
 	})
-	if files < 10 {
-		t.Errorf("%d logs below %s", files, want)
-	}
+	says.True(t, files >= 10, "%d logs below %s", files, want)
 }
 
 func TestHealth(t *testing.T) {
@@ -277,9 +263,8 @@ func TestZone(t *testing.T) {
 		must.OK(t, s.storeEnd(t.Context(), name, headNode{}, time.Unix(1795300000, 0)))
 		for _, which := range []string{layout.Start, layout.End} {
 			stored := string(store.Object(layout.MetadataKey("log", session(), which)))
-			if !strings.Contains(stored, `"start":"`+want+`"`) {
-				t.Errorf("%s: %s, want a start at %s", offset, stored, want)
-			}
+			says.True(t, strings.Contains(stored, `"start":"`+want+`"`), "%s: %s, want a start at %s", offset, stored,
+				want)
 		}
 	}
 }
@@ -301,9 +286,7 @@ func TestMetadata(t *testing.T) {
 	s.recordVersion(name, "2.60.0")
 	s.recordNodes(name, 2)
 	for range 2 {
-		if err := s.storeStart(t.Context(), name, head, false); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, s.storeStart(t.Context(), name, head, false))
 		s = open()
 	}
 	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z","nodeId":"01000000000000000000000000000000000000000000000000000000"}`
@@ -312,21 +295,13 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("start %s, want %s", got, want)
 	}
 	puts, _ := store.Requests()
-	if puts != 3 {
-		t.Errorf("%d puts for two markers and the start", puts)
-	}
-	if s.stateOf(name).Ended {
-		t.Error("ended before its end")
-	}
+	says.Equal(t, puts, 3, "%d puts for two markers and the start", puts)
+	says.True(t, !s.stateOf(name).Ended, "ended before its end")
 	for range 2 { // the collector was restarted, the session went on
-		if err := s.storeEnd(t.Context(), name, head, time.Unix(1795300000, 0)); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, s.storeEnd(t.Context(), name, head, time.Unix(1795300000, 0)))
 		time.Sleep(2 * time.Millisecond)
 	}
-	if !open().stateOf(name).Ended {
-		t.Error("the end is not remembered")
-	}
+	says.True(t, open().stateOf(name).Ended, "the end is not remembered")
 	ends := 0
 	for _, key := range store.Keys() {
 		if o, err := layout.ParseObject("log", session(), key); err == nil && o.Kind == layout.Metadata &&
@@ -334,17 +309,12 @@ func TestMetadata(t *testing.T) {
 			ends++
 		}
 	}
-	if ends != 2 {
-		t.Errorf("%d ends", ends)
-	}
+	says.Equal(t, ends, 2, "ends")
 	must.OK(t, os.WriteFile(path, []byte("{"), 0o600))
 	open()
-	if err := s.prepareStream(t.Context(), "log/lab_other/"+name+"/logs/x"); err == nil {
-		t.Error("marked the session of another cluster")
-	}
-	if err := s.prepareStream(t.Context(), fmt.Sprintf("log/lab_default/%s/logs/x", "session_..")); err != nil {
-		t.Error(err)
-	}
+	says.True(t, s.prepareStream(t.Context(), "log/lab_other/"+name+"/logs/x") != nil,
+		"marked the session of another cluster")
+	says.OK(t, s.prepareStream(t.Context(), fmt.Sprintf("log/lab_default/%s/logs/x", "session_..")))
 }
 
 // TestMarkerThatWasRemoved: a session that grows for days is marked again, so that it stays in the list.
@@ -382,9 +352,7 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	s := must.Get(newSessions(o, filepath.Join(t.TempDir(), "sessions.json")))(t)
 	name := session().Name
 	for range 5 {
-		if err := s.storeMarker(t.Context(), name); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, s.storeMarker(t.Context(), name))
 	}
 	if keys := store.Keys(); len(keys) != 1 || keys[0] != layout.MarkerKey("log", session()) || refused != 1 {
 		t.Errorf("stored %v, refused %d", keys, refused)

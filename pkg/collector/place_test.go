@@ -61,9 +61,7 @@ func TestPlaces(t *testing.T) {
 		check("before Ray has started", now, "", 0)
 		makeSession(t, dir, old, rayid.Node{1})
 		makeSession(t, dir, now, rayid.Node{2})
-		if len(p.absent) != 1 {
-			t.Errorf("waiting for the folders of %v", p.absent)
-		}
+		says.Equal(t, len(p.absent), 1, "waiting for the folders of %v", p.absent)
 		check("before the first scan", now, now, 2)
 		scan(now, old) // an old session last
 		check("running", now, now, 2)
@@ -135,9 +133,7 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	events, metrics := portOf(c.opts.Servers.events.listeners[0]), portOf(c.opts.Servers.metrics.listeners[0])
-	if events == metrics {
-		t.Errorf("both are at port %d", events)
-	}
+	says.True(t, events != metrics, "both are at port %d", events)
 	for _, l := range c.opts.Servers.events.listeners {
 		url := "http://" + l.Addr().String() + "/v1/events"
 		if status, _ := get(t, url); status != http.StatusMethodNotAllowed {
@@ -174,9 +170,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 		answer := must.Get(client.Get("http://" + l.Addr().String() + "/healthz"))(t)
 		must.OK(t, answer.Body.Close())
 		l.mu.Lock()
-		if answer.StatusCode != http.StatusOK || l.open.Len() > maxConnections {
-			t.Errorf("%s: %s, %d connections", s.what, answer.Status, l.open.Len())
-		}
+		says.True(t, answer.StatusCode == http.StatusOK && l.open.Len() <= maxConnections, "%s: %s, %d connections",
+			s.what, answer.Status, l.open.Len())
 		l.mu.Unlock()
 	}
 }
@@ -201,9 +196,7 @@ func TestLoopbackHasBothFamilies(t *testing.T) {
 			_ = l.Close()
 		}
 	}
-	if len(listeners) != want {
-		t.Errorf("%d listeners, the machine has %d families", len(listeners), want)
-	}
+	says.Equal(t, len(listeners), want, "%d listeners, the machine has %d families", len(listeners), want)
 	for _, l := range listeners {
 		if portOf(l) != portOf(listeners[0]) {
 			t.Errorf("%v has another port than %v", l.Addr(), listeners[0].Addr())
@@ -229,9 +222,7 @@ func TestDashboardMakesNoSessions(t *testing.T) {
 	c := start(t, o)
 	stop(t, c)
 	for _, key := range store.Keys() {
-		if strings.Contains(key, "bogus") {
-			t.Errorf("stored %s", key)
-		}
+		says.True(t, !strings.Contains(key, "bogus"), "stored %s", key)
 	}
 	if known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json")); err == nil &&
 		strings.Contains(string(known), "bogus") {

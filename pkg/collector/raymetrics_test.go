@@ -22,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -74,9 +75,7 @@ func TestMetrics(t *testing.T) {
 	// The end would cut off a read under way.
 	metrics := c.spooledGroup("metrics", layout.Metrics, layout.Zstd)
 	must.Happen(t, "that metrics are read", func() bool { return len(metrics.Sources()) > 0 })
-	if err := c.storeMetadata(t.Context()); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, c.storeMetadata(t.Context()))
 	stop(t, c)
 
 	chunks := map[int64][]byte{}
@@ -88,9 +87,7 @@ func TestMetrics(t *testing.T) {
 		}
 		switch object.Kind {
 		case layout.Metrics:
-			if object.Node.String() != nodeHex || object.Compression != layout.Zstd {
-				t.Errorf("%s: %+v", key, object)
-			}
+			says.True(t, object.Node.String() == nodeHex && object.Compression == layout.Zstd, "%s: %+v", key, object)
 			chunks[object.Offset] = plain(t, store.Object(key))
 		case layout.GrafanaDashboard:
 			dashboards[object.Path] = string(plain(t, store.Object(key)))
@@ -105,9 +102,8 @@ func TestMetrics(t *testing.T) {
 		`["v":[1] "v":[2]]` || !strings.Contains(string(lines), labels) {
 		t.Errorf("stored %s", lines)
 	}
-	if len(dashboards) != 1 || dashboards["default_grafana_dashboard.json"] != `{"title": "Default"}` {
-		t.Errorf("Grafana dashboards %q", dashboards)
-	}
+	says.True(t, len(dashboards) == 1 && dashboards["default_grafana_dashboard.json"] == `{"title": "Default"}`,
+		"Grafana dashboards %q", dashboards)
 }
 
 func plain(t *testing.T, data []byte) []byte {
@@ -145,20 +141,13 @@ func TestMetricsAuto(t *testing.T) {
 				c.sessions.recordVersion(session().Name, version)
 			}
 			err = c.metricsAllowed(t.Context(), session().Name)
-			if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
-				t.Errorf("Ray %q, head %t: %v, want %q", version, head, err, want)
-			}
-			if err := c.storeGrafana(t.Context(), session().Name); err != nil {
-				t.Error(err)
-			}
+			says.True(t, (want == "") == (err == nil) && (err == nil || strings.Contains(err.Error(), want)),
+				"Ray %q, head %t: %v, want %q", version, head, err, want)
+			says.OK(t, c.storeGrafana(t.Context(), session().Name))
 			stored := slices.ContainsFunc(store.Keys(),
 				func(key string) bool { return strings.Contains(key, "default_grafana_dashboard.json") })
-			if stored != (head && want == "") {
-				t.Errorf("Ray %q, head %t: Grafana dashboards stored: %t", version, head, stored)
-			}
-			if err := c.spool.Close(); err != nil {
-				t.Error(err)
-			}
+			says.Equal(t, stored, (head && want == ""), "Ray %q, head %t: Grafana dashboards stored", version, head)
+			says.OK(t, c.spool.Close())
 			_ = o.Servers.Close()
 			dashboard.Close()
 		}
@@ -181,9 +170,7 @@ func TestLastRead(t *testing.T) {
 		status, text = get(t, c.url("/metrics/ray"))
 		return status != http.StatusNotFound
 	})
-	if text != "ray_x 1\n" {
-		t.Errorf("got %q", text)
-	}
+	says.Equal(t, text, "ray_x 1\n")
 }
 
 // slowClient takes nothing before it may.
@@ -228,10 +215,6 @@ func TestLastReadIsBounded(t *testing.T) {
 	}
 	close(may)
 	asking.Wait()
-	if status := ask(); status != http.StatusOK {
-		t.Errorf("status %d afterwards", status)
-	}
-	if err := errors.Join(c.spool.Close(), o.Servers.Close()); err != nil {
-		t.Error(err)
-	}
+	says.Equal(t, ask(), http.StatusOK, "status")
+	says.OK(t, errors.Join(c.spool.Close(), o.Servers.Close()))
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/redact"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -76,15 +77,11 @@ func TestNothingLeavesUnredacted(t *testing.T) {
 		clean(t, key, data)
 		if object, err := layout.ParseObject("log", session(), key); err == nil {
 			kinds[object.Kind] = true
-			if object.Kind == layout.Snapshot && !json.Valid(data) {
-				t.Errorf("%s is no JSON: %.100q", key, data)
-			}
+			says.True(t, object.Kind != layout.Snapshot || json.Valid(data), "%s is no JSON: %.100q", key, data)
 		}
 	}
 	for kind := layout.NodeEvents; kind <= layout.EmptyLogs; kind++ {
-		if kinds[kind] == (kind == layout.Index) {
-			t.Errorf("kind %d: stored %v", kind, kinds[kind])
-		}
+		says.True(t, kinds[kind] != (kind == layout.Index), "kind %d: stored %v", kind, kinds[kind])
 	}
 	must.OK(t, filepath.WalkDir(o.SpoolDir, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
@@ -153,13 +150,9 @@ func TestWaysOut(t *testing.T) {
 		return nil
 	}))
 	for place := range found {
-		if want[place] == "" {
-			t.Errorf("%s stores something: redact it before that, and say where here", place)
-		}
+		says.True(t, want[place] != "", "%s stores something: redact it before that, and say where here", place)
 	}
 	for place := range want {
-		if !found[place] {
-			t.Errorf("%s stores nothing any more", place)
-		}
+		says.True(t, found[place], "%s stores nothing any more", place)
 	}
 }

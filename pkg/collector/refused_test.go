@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -26,11 +27,9 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 		}
 	}
 	err := closeWithin(t, c, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "3 batches of events were refused") ||
-		!strings.Contains(err.Error(), "--ray-tmp-dir") ||
-		!strings.Contains(err.Error(), o.RayTmpDir) {
-		t.Errorf("closed with %v", err)
-	}
+	says.True(t, err != nil && strings.Contains(err.Error(), "3 batches of events were refused") &&
+		strings.Contains(err.Error(), "--ray-tmp-dir") && strings.Contains(err.Error(), o.RayTmpDir), "closed with %v",
+		err)
 }
 
 // TestDashboardOfAnotherFolder: the same where Ray sends no events, and its dashboard tells of a session that has no
@@ -90,9 +89,8 @@ func TestReadiness(t *testing.T) {
 			o.Refused.Add(test.session, "no session under /x: "+adviceTmpDir, now.Add(-test.latest))
 		}
 		err := c.notReady()
-		if (err == nil) != test.ready || (err != nil && !strings.Contains(err.Error(), "--ray-tmp-dir")) {
-			t.Errorf("%s: %v", test.title, err)
-		}
+		says.True(t, (err == nil) == test.ready && (err == nil || strings.Contains(err.Error(), "--ray-tmp-dir")),
+			"%s: %v", test.title, err)
 	}
 	*o.Refused = sink.Refused{}
 	stop(t, c)
@@ -103,12 +101,8 @@ func TestStandbyForRay(t *testing.T) {
 	refused := &sink.Refused{}
 	s := NewStandby(refused)
 	s.Because(&NoRayError{filepath.Join("tmp", "ray")})
-	if err := s.notReady(); err != nil {
-		t.Errorf("before Ray starts: %v", err)
-	}
+	says.OK(t, s.notReady(), "before Ray starts")
 	refused.Add("", "x", time.Now().Add(-2*time.Minute))
 	refused.Add("", "x", time.Now())
-	if err := s.notReady(); err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") {
-		t.Errorf("while events are refused: %v", err)
-	}
+	says.Error(t, s.notReady(), "--ray-tmp-dir", "while events are refused")
 }

@@ -14,6 +14,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -260,17 +261,14 @@ func TestHeadsOfASession(t *testing.T) {
 		must.OK(t, s.storeEnd(t.Context(), name, head, head.began.Add(time.Hour)))
 	}
 	starts, ends := metadata(t, store, name, layout.Start), metadata(t, store, name, layout.End)
-	if len(starts) != 3 || len(ends) != 3 {
-		t.Fatalf("starts %+v, ends %+v", starts, ends)
-	}
+	must.True(t, len(starts) == 3 && len(ends) == 3, "starts %+v, ends %+v", starts, ends)
 	for i, id := range []byte{1, 1, 2} {
 		if hex := (rayid.Node{id}).String(); starts[i].NodeID != hex || ends[i].NodeID != hex {
 			t.Errorf("head %d: %+v, %+v", i, starts[i], ends[i])
 		}
 	}
-	if !starts[2].Start.Equal(time.Date(2026, 11, 21, 0, 0, 2, 0, time.UTC)) {
-		t.Errorf("the other head's start is %v", starts[2].Start)
-	}
+	says.True(t, starts[2].Start.Equal(time.Date(2026, 11, 21, 0, 0, 2, 0, time.UTC)), "the other head's start is %v",
+		starts[2].Start)
 }
 
 // TestFoldersThatAreNoSessions: thousands of folders named like sessions, and others that people make, fill neither the
@@ -307,8 +305,6 @@ func TestFoldersThatAreNoSessions(t *testing.T) {
 		t.Errorf("%d lines in the log, such as %q", lines, logged.LastEntry().Message)
 	}
 	for _, key := range store.Keys() {
-		if !strings.Contains(key, session().Name) {
-			t.Errorf("stored %s", key)
-		}
+		says.True(t, strings.Contains(key, session().Name), "stored %s", key)
 	}
 }

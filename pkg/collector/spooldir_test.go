@@ -14,6 +14,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -68,9 +69,7 @@ func TestForgedSpool(t *testing.T) {
 	forgeSpool(t, events, append(forgedWholes(), good...)...)
 	c := start(t, o)
 	foreign, err := testutil.GatherAndCount(o.Gatherer, "rayhistory_collector_spool_foreign_total")
-	if err != nil || foreign != 1 {
-		t.Errorf("%d metrics, %v", foreign, err)
-	}
+	says.True(t, err == nil && foreign == 1, "%d metrics, %v", foreign, err)
 	stop(t, c)
 	want := map[string]string{layout.MarkerKey("log", session()): "",
 		layout.RecentKey("log", session(), c.sessions.startTime(session().Name)): ""}
@@ -85,9 +84,7 @@ func TestForgedSpool(t *testing.T) {
 		}
 		stored[key] = string(store.Object(key))
 	}
-	if !maps.Equal(stored, want) {
-		t.Errorf("stored %v", stored)
-	}
+	says.True(t, maps.Equal(stored, want), "stored %v", stored)
 	if aside, err := filepath.Glob(filepath.Join(events, "quarantine", "*")); err != nil || len(aside) != 1 {
 		t.Errorf("set aside %v, %v", aside, err)
 	}
@@ -114,9 +111,7 @@ func TestDeletedSpoolFolder(t *testing.T) {
 	c.folder.Unlock()
 	must.OK(t, err)
 	event("after")
-	if err := c.keepFolder(); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, c.keepFolder())
 	event("later")
 	stop(t, c)
 	var all strings.Builder
@@ -135,9 +130,7 @@ func TestDeletedSpoolFolder(t *testing.T) {
 			warned++
 		}
 	}
-	if warned != 1 {
-		t.Errorf("said %d times", warned)
-	}
+	says.Equal(t, warned, 1, "said")
 	if data, err := os.ReadFile(filepath.Join(o.SpoolDir, "chunks.jsonl")); err != nil ||
 		!strings.Contains(string(data), "node_events") {
 		t.Errorf("noted %q, %v", data, err)
@@ -155,9 +148,7 @@ func TestFiguresGiveWayToEvents(t *testing.T) {
 		"metrics": c.spoolMetrics(t.Context(), session().Name, rayid.Node{1}, time.Unix(0, 0), lines),
 		"figures": c.spoolSeries(t.Context(), session().Name, time.Unix(0, 0), lines),
 	} {
-		if !errors.Is(err, spool.ErrGiveWay) {
-			t.Errorf("%s: %v", name, err)
-		}
+		says.ErrorIs(t, err, spool.ErrGiveWay, "%s", name)
 	}
 	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
 	must.OK(t, c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: lines}}))
@@ -181,10 +172,8 @@ rayhistory_collector_ship_pending_bytes{group="events"} 3
 rayhistory_collector_ship_pending_bytes{group="logs"} 0
 rayhistory_collector_ship_pending_bytes{group="metrics"} 7
 `
-	if err := testutil.GatherAndCompare(o.Gatherer, strings.NewReader(want),
-		"rayhistory_collector_ship_pending_bytes"); err != nil {
-		t.Error(err)
-	}
+	says.OK(t,
+		testutil.GatherAndCompare(o.Gatherer, strings.NewReader(want), "rayhistory_collector_ship_pending_bytes"))
 }
 
 // TestForeignFolderAfterDeletion: another user makes the deleted folder first. Nothing is written there.
@@ -202,10 +191,8 @@ func TestForeignFolderAfterDeletion(t *testing.T) {
 	must.OK(t, os.Chown(o.SpoolDir, 12345, 12345))
 	key := layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0))
 	for range 2 {
-		if err := c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}); err == nil ||
-			!strings.Contains(err.Error(), "other users") {
-			t.Errorf("append: %v", err)
-		}
+		says.Error(t, c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}), "other users",
+			"append")
 	}
 	if files, err := os.ReadDir(filepath.Join(o.SpoolDir, "events")); err != nil || len(files) > 0 {
 		t.Errorf("wrote %v, %v", files, err)
@@ -223,9 +210,7 @@ func TestForeignSpoolFolder(t *testing.T) {
 	forgeSpool(t, events, layout.NodeEventsKey("log", session(), rayid.Node{1}, time.Unix(0, 0)))
 	must.OK(t, os.Chown(o.SpoolDir, 12345, 12345))
 	c := start(t, o)
-	if c.opts.SpoolDir != filepath.Join(o.SpoolDir, "collector-0") {
-		t.Errorf("spools in %s", c.opts.SpoolDir)
-	}
+	says.Equal(t, c.opts.SpoolDir, filepath.Join(o.SpoolDir, "collector-0"), "spools in")
 	stop(t, c)
 	if keys := store.Keys(); len(keys) > 0 {
 		t.Errorf("stored %v", keys)
@@ -275,12 +260,10 @@ func TestLeaveToRay(t *testing.T) {
 			}
 			err := LeaveToRay(dir+"/"+test.folder, dir+"/"+test.ray)
 			var none *NoRayError
-			if errors.As(err, &none) != (test.want != "") || (err == nil) != (test.want == "") {
-				t.Fatalf("got %v, want %q", err, test.want)
-			}
-			if none != nil && filepath.Clean(none.Folder) != filepath.Join(dir, test.want) {
-				t.Errorf("waits for %s, want %s", none.Folder, test.want)
-			}
+			must.True(t, errors.As(err, &none) == (test.want != "") && (err == nil) == (test.want == ""),
+				"got %v, want %q", err, test.want)
+			says.True(t, none == nil || filepath.Clean(none.Folder) == filepath.Join(dir, test.want),
+				"%+v, want %s", none, test.want)
 		})
 	}
 }
@@ -314,9 +297,7 @@ func TestRayCanMakeItsFolder(t *testing.T) {
 	}
 	absent("later")
 	must.OK(t, os.Mkdir(ray, 0o777))
-	if err := c.keepFolder(); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, c.keepFolder())
 }
 
 // TestSpoolFolderAboveRay: a spool folder that holds Ray's is not taken for the collector alone.
@@ -333,8 +314,6 @@ func TestSpoolFolderAboveRay(t *testing.T) {
 		if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o777 {
 			t.Errorf("%q: mode %v, %v", below, info.Mode(), err)
 		}
-		if c.opts.SpoolDir == shared {
-			t.Errorf("%q: it spools in %s", below, c.opts.SpoolDir)
-		}
+		says.True(t, c.opts.SpoolDir != shared, "%q: it spools in %s", below, c.opts.SpoolDir)
 	}
 }

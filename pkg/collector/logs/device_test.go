@@ -20,9 +20,7 @@ func (r *rig) remount() {
 	followed := filepath.Join(r.state, session+".json")
 	data := must.Get(os.ReadFile(followed))(r.t)
 	other := deviceInState.ReplaceAll(data, []byte(`"dev":12345`))
-	if bytes.Equal(other, data) {
-		r.t.Fatalf("the state has no device: %.200s", data)
-	}
+	must.True(r.t, !bytes.Equal(other, data), "the state has no device: %.200s", data)
 	must.OK(r.t, os.WriteFile(followed, other, 0o600))
 	idle := followed + ".resting"
 	data, err := os.ReadFile(idle)

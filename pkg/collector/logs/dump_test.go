@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -62,9 +63,8 @@ func TestDumpsOverARestart(t *testing.T) {
 							t.Fatal("removed before it was stored")
 						}
 						sessions, _, err := r.tailer.Sessions()
-						if err != nil || len(sessions) != 1 || sessions[0].Stored {
-							t.Errorf("sessions %+v, %v", sessions, err)
-						}
+						says.True(t, err == nil && len(sessions) == 1 && !sessions[0].Stored, "sessions %+v, %v",
+							sessions, err)
 					}
 					r.store.Fault = nil
 					time.Sleep(3 * time.Minute)

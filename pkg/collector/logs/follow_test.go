@@ -63,25 +63,19 @@ func TestSessions(t *testing.T) {
 			t.Errorf("sessions %+v, running %s, %v", told, running, err)
 		}
 		for i, s := range sessions {
-			if stored := r.store.Object(key(s, nodeID, "serve/x.log")) != nil; stored != (i > 0) {
-				t.Errorf("%s is stored: %t", s, stored)
-			}
+			says.Equal(t, r.store.Object(key(s, nodeID, "serve/x.log")) != nil, (i > 0), "%s is stored", s)
 		}
 		r.tailer = logs.New(logs.Options{Dir: r.tmp, StateDir: r.state, Key: key, ListEmpty: r.listEmpty, Node: r.node,
 			Log: r.log, Registerer: prometheus.NewRegistry(), DeleteShipped: true,
 			Running: func(string) (bool, error) { return false, nil }})
 		r.scan()
 		for _, s := range r.tailer.Sources() { // what is stored the listing tells
-			if err := s.Resume(int64(len(r.store.Object(s.Key())))); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, s.Resume(int64(len(r.store.Object(s.Key())))))
 		}
 		r.scan()
 		for i, s := range sessions {
 			_, err := os.Stat(filepath.Join(r.tmp, s, "logs", "serve", "x.log"))
-			if left := err == nil; left != (i != 1) {
-				t.Errorf("the log of %s is left: %t", s, left)
-			}
+			says.Equal(t, err == nil, (i != 1), "the log of %s is left", s)
 		}
 		must.OK(t, os.RemoveAll(filepath.Join(r.tmp, session)))
 		r.scan()

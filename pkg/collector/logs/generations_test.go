@@ -12,6 +12,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -242,9 +243,7 @@ func TestStoreThatLostObjects(t *testing.T) {
 		}}
 		r.restart()
 		r.shipAll()
-		if saves > 8 {
-			t.Errorf("the state was saved %d times for %d logs", saves, many)
-		}
+		says.True(t, saves <= 8, "the state was saved %d times for %d logs", saves, many)
 		for i := range many {
 			r.want(fmt.Sprintf("worker-%d.out", i), first("old")+first("new"))
 		}
@@ -276,9 +275,7 @@ func TestManyRotateTogether(t *testing.T) {
 				saves++
 			}
 		}
-		if saves != 1 {
-			t.Errorf("the state was saved %d times, want once", saves)
-		}
+		says.Equal(t, saves, 1, "the state was saved")
 		r.shipAll()
 		for i := range many {
 			r.want(fmt.Sprintf("worker-%d.out", i), first("old")+first("new"))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -42,22 +42,16 @@ func TestFoldersThatAreNone(t *testing.T) {
 			}()
 			select {
 			case err := <-scanned:
-				if err != nil {
-					t.Error(err)
-				}
+				says.OK(t, err)
 			case <-time.After(5 * time.Minute):
 				t.Fatal("the scan waits for ever")
 			}
-			if err := r.shipper.Flush(t.Context()); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, r.shipper.Flush(t.Context()))
 			stored, err := r.store.Joined(key(session, nodeID, "raylet.out"), func(k string) (string, int64) {
 				whole, offset, _, _ := layout.ParseChunk(k)
 				return whole, offset
 			})
-			if err != nil || !bytes.Equal(stored, []byte("hello\n")) {
-				t.Errorf("stored %q, %v", stored, err)
-			}
+			says.True(t, err == nil && bytes.Equal(stored, []byte("hello\n")), "stored %q, %v", stored, err)
 		})
 	}
 }
@@ -162,9 +156,7 @@ func TestLinks(t *testing.T) {
 				must.OK(t, os.Symlink(link.to, at))
 				r.shipAll()
 				want := []string{key(session, nodeID, "raylet.out"), key(session, nodeID, "serve/proxy.log")}
-				if got := r.store.Keys(); !slices.Equal(got, want) {
-					t.Errorf("stored %q", got)
-				}
+				says.EqualSlices(t, r.store.Keys(), want, "stored")
 			})
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
@@ -90,9 +91,7 @@ func TestTurns(t *testing.T) {
 			if again, _ := r.store.Requests(); again != puts || r.listings != listings {
 				t.Errorf("%d puts and %d listings after a restart", again-puts, r.listings-listings)
 			}
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
-			}
+			must.True(t, !t.Failed(), "seed %d", seed)
 		})
 	}
 }
@@ -149,9 +148,7 @@ func TestNewLogDoesNotWait(t *testing.T) {
 			r.age(name, time.Duration(1+i)*time.Hour)
 		}
 		r.scan()
-		if left := r.tailer.Waiters(); left != 980 {
-			t.Errorf("%d logs wait", left)
-		}
+		says.Equal(t, r.tailer.Waiters(), 980, "logs wait")
 		r.write("new.out", "now\n")
 		now := time.Now()
 		must.OK(t, os.Chtimes(r.path("new.out"), now, now))

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const lookedAt = "session_2026-11-20_00-00-00_000000_1"
@@ -232,8 +233,6 @@ func TestScanThatIsEnded(t *testing.T) {
 			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
 		}
 		tree := tailer.allTrees()[0]
-		if n := len(tree.idle.files); n != 2*batchSize {
-			t.Errorf("%d empty logs", n)
-		}
+		says.Equal(t, len(tree.idle.files), 2*batchSize, "empty logs")
 	})
 }

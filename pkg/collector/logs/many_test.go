@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -41,10 +42,9 @@ func TestManyLogs(t *testing.T) {
 		each := (liveHeap() - before - int64(cap(r.empty[nodeID]))) / int64(empty)
 		puts, _ := r.store.Requests()
 		t.Logf("%d empty logs: %d listings, %d bytes of memory each", empty, r.listings, each)
-		if each > most || puts > 0 || r.listings > 3+empty/1000 ||
-			bytes.Count(r.empty[nodeID], []byte("\n")) != empty {
-			t.Errorf("%d empty logs: %d puts, %d listings, %d bytes of memory each", empty, puts, r.listings, each)
-		}
+		says.True(t, each <= most && puts <= 0 && r.listings <= 3+empty/1000 &&
+			bytes.Count(r.empty[nodeID], []byte("\n")) == empty,
+			"%d empty logs: %d puts, %d listings, %d bytes of memory each", empty, puts, r.listings, each)
 		for i := range filled {
 			r.write(fmt.Sprintf("worker-%056x-01000000-%d.err", i, i), "ten bytes\n")
 		}
@@ -145,9 +145,7 @@ func BenchmarkScan(b *testing.B) {
 				ListEmpty: func(string, rayid.Node, []byte) error { return nil },
 				Log:       silent.Logger(), Registerer: prometheus.NewRegistry(),
 				Node: func(context.Context, string) (rayid.Node, error) { return nodeID, nil }})
-			scan := func() {
-				must.Get(t.Scan(b.Context()))(b)
-			}
+			scan := func() { must.Get(t.Scan(b.Context()))(b) }
 			scan()
 			b.ReportAllocs()
 			for b.Loop() {

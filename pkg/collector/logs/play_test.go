@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -55,9 +56,7 @@ func (r *rig) play(script string) {
 			continue
 		}
 		do := verbs[words[0]]
-		if do == nil {
-			r.t.Fatalf("no step %q", step)
-		}
+		must.True(r.t, do != nil, "no step %q", step)
 		if do(r, words[1:]); r.t.Failed() {
 			r.t.Fatalf("at the step %q", strings.TrimSpace(step))
 		}
@@ -221,8 +220,4 @@ var checks = map[string]func(r *rig, on []string){
 }
 
 // wantStored checks whether nothing of the rig's session is still to be stored.
-func (r *rig) wantStored(want bool) {
-	if got := allStored(r.t, r); got != want {
-		r.t.Errorf("all is stored: %t", got)
-	}
-}
+func (r *rig) wantStored(want bool) { says.Equal(r.t, allStored(r.t, r), want, "all is stored") }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
@@ -88,9 +89,8 @@ func TestRemovedWhileInUse(t *testing.T) {
 				}
 				time.Sleep(5 * time.Minute)
 				r.shipAll()
-				if r.isThere("worker.out") || r.isThere("other.out") {
-					t.Error("a log that nobody uses any more is still there")
-				}
+				says.True(t, !r.isThere("worker.out") && !r.isThere("other.out"),
+					"a log that nobody uses any more is still there")
 				r.want("worker.out", first("a")+"late\nlater\n")
 			})
 		})

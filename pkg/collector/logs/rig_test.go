@@ -67,10 +67,8 @@ func (r *rig) restart() {
 		Running: func(string) (bool, error) { return r.running, nil }})
 	var err error
 	r.shipper, err = ship.New(ship.Options{
-		Store: r.store,
-		Groups: []ship.Group{
-			{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression},
-		},
+		Store:        r.store,
+		Groups:       []ship.Group{{Name: "logs", Sources: r.tailer.Sources, Logs: true, Compression: r.compression}},
 		PushInterval: time.Nanosecond, MaxChunk: r.chunk, Concurrency: 1, Dir: r.state, Log: r.log,
 		Registerer: prometheus.NewRegistry(),
 	})
@@ -88,9 +86,7 @@ func (r *rig) listEmpty(_ string, node rayid.Node, names []byte) error {
 
 func (r *rig) path(name string) string { return filepath.Join(r.tmp, session, "logs", name) }
 
-func (r *rig) mkdir(name string) {
-	must.OK(r.t, os.MkdirAll(r.path(name), 0o755))
-}
+func (r *rig) mkdir(name string) { must.OK(r.t, os.MkdirAll(r.path(name), 0o755)) }
 
 func (r *rig) write(name, data string) {
 	f := must.Get(os.OpenFile(r.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644))(r.t)
@@ -98,13 +94,9 @@ func (r *rig) write(name, data string) {
 	must.OK(r.t, f.Close())
 }
 
-func (r *rig) rename(from, to string) {
-	must.OK(r.t, os.Rename(r.path(from), r.path(to)))
-}
+func (r *rig) rename(from, to string) { must.OK(r.t, os.Rename(r.path(from), r.path(to))) }
 
-func (r *rig) remove(name string) {
-	must.OK(r.t, os.Remove(r.path(name)))
-}
+func (r *rig) remove(name string) { must.OK(r.t, os.Remove(r.path(name))) }
 
 // copyTruncate is what logrotate's copytruncate does.
 func (r *rig) copyTruncate(from, to string) {
@@ -118,9 +110,7 @@ func (r *rig) copyTruncate(from, to string) {
 	must.OK(r.t, err)
 }
 
-func (r *rig) scan() {
-	must.Get(r.tailer.Scan(r.t.Context()))(r.t)
-}
+func (r *rig) scan() { must.Get(r.tailer.Scan(r.t.Context()))(r.t) }
 
 // look looks at some of the logs, or at all that are followed.
 func (r *rig) look(random *rand.Rand, names []string) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestStatesAreDocumented: the tables in doc.go are what the code does.
@@ -36,9 +37,7 @@ func TestStatesAreDocumented(t *testing.T) {
 				got.WriteString(row + "\n")
 			}
 		}
-		if got.String() != want {
-			t.Errorf("doc.go has\n%s\nthe code has\n%s", got.String(), want)
-		}
+		says.Equal(t, got.String(), want, "doc.go")
 	}
 }
 

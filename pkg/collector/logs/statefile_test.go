@@ -29,9 +29,7 @@ func TestForeignState(t *testing.T) {
 				r.scan()
 				state := filepath.Join(r.state, session+".json")
 				data, err := os.ReadFile(state)
-				if err != nil || !bytes.Contains(data, []byte(change[0])) {
-					t.Fatalf("the state is %s, %v", data, err)
-				}
+				must.True(t, err == nil && bytes.Contains(data, []byte(change[0])), "the state is %s, %v", data, err)
 				must.OK(t, os.WriteFile(state, bytes.Replace(data, []byte(change[0]), []byte(change[1]), 1), 0o600))
 				r.restart()
 				r.write("raylet.out", "more\n")

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/logs"
 )
 
@@ -34,9 +35,7 @@ func TestUnreadAtTheEnd(t *testing.T) {
 				must.OK(t, r.shipper.Flush(t.Context()))
 				err, stored := r.tailer.Unread(), allStored(t, r)
 				again()
-				if err == nil || stored || !r.tailer.NeedsScan() {
-					t.Errorf("unread: %v, stored: %v", err, stored)
-				}
+				says.True(t, err != nil && !stored && r.tailer.NeedsScan(), "unread: %v, stored: %v", err, stored)
 				r.scan()
 				must.OK(t, r.shipper.Flush(t.Context()))
 				if err := r.tailer.Unread(); err != nil || !allStored(t, r) || r.tailer.NeedsScan() {
@@ -193,22 +192,14 @@ func testFileThatCannotBeToldOf(t *testing.T, damaged, log string) {
 		r.remove("b.log")
 		r.write("c.log", "more\n")
 		r.shipAll()
-		if !allStored(t, r) {
-			t.Error("the session waits for the damaged log")
-		}
-		if n := r.tailer.Followed(); n != 2 {
-			t.Errorf("%d logs are followed, want those that may still be there", n)
-		}
-		if err := r.tailer.Unread(); err == nil || !strings.Contains(err.Error(), "the size of 1 of them") {
-			t.Errorf("the log is not told of: %v", err)
-		}
+		says.True(t, allStored(t, r), "the session waits for the damaged log")
+		says.Equal(t, r.tailer.Followed(), 2, "logs are followed")
+		says.Error(t, r.tailer.Unread(), "the size of 1 of them", "the log is not told")
 		mend()
 		r.write(log, "late\n")
 		r.shipAll()
 		r.want(log, first(log)+"late\n")
 		r.want("c.log", first("c.log")+"more\n")
-		if err := r.tailer.Unread(); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, r.tailer.Unread())
 	})
 }

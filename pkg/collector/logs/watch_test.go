@@ -20,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/logthrottle"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -50,19 +51,17 @@ func TestManySessions(t *testing.T) {
 		}
 		for range 2 {
 			sessions, latest, err := tailer.Sessions()
-			if err != nil || len(sessions) != maxSessions || sessions[0].Name != "session_2026-11-20_00-00-00_000002_1" ||
-				latest != sessions[len(sessions)-1].Name {
-				t.Errorf("%d sessions, the latest is %s: %v", len(sessions), latest, err)
-			}
+			says.True(t, err == nil && len(sessions) == maxSessions &&
+				sessions[0].Name == "session_2026-11-20_00-00-00_000002_1" && latest == sessions[len(sessions)-1].Name,
+				"%d sessions, the latest is %s: %v", len(sessions), latest, err)
 		}
 		const oldest = "session_2026-11-20_00-00-00_000000_1"
 		must.OK(t, os.Symlink(oldest, tailer.absolutePath("session_latest")))
 		if sessions, latest, err := tailer.Sessions(); err != nil || sessions[0].Name != oldest || latest != oldest {
 			t.Errorf("session_latest names %s, and the latest is %s, the first %s: %v", oldest, latest, sessions[0].Name, err)
 		}
-		if len(hook.Entries) != 1 || !strings.Contains(hook.LastEntry().Message, "more than 10000 sessions") {
-			t.Errorf("%v", hook.Entries)
-		}
+		says.True(t, len(hook.Entries) == 1 && strings.Contains(hook.LastEntry().Message, "more than 10000 sessions"),
+			"%v", hook.Entries)
 	})
 }
 
@@ -84,9 +83,7 @@ func TestWatchLimit(t *testing.T) {
 			for i := range 5 {
 				write(t, tailer, string(rune('a'+i))+"/x.log")
 				time.Sleep(rescan + time.Second)
-				if n := len(tailer.Sources()); n != i+1 {
-					t.Errorf("%d of %d logs found", n, i+1)
-				}
+				says.Equal(t, len(tailer.Sources()), i+1)
 			}
 			cancel()
 			<-ended
@@ -125,9 +122,7 @@ func TestNotices(t *testing.T) {
 		}()
 		write(t, tailer, "x.log")
 		time.Sleep(2 * minGap)
-		if len(tailer.Sources()) != 1 {
-			t.Error("the log was not found soon")
-		}
+		says.Equal(t, len(tailer.Sources()), 1, "the log was not found soon")
 		time.Sleep(time.Minute)
 		close(flood)
 		cancel()
@@ -144,10 +139,8 @@ func TestNotices(t *testing.T) {
 		must.OK(t, os.RemoveAll(tailer.absolutePath("session_2026-11-20_00-00-00_000000_1")))
 		dirs := must.Get(tailer.Scan(t.Context()))(t)
 		w.watchOnly(dirs)
-		if watched[tailer.absolutePath("session_2026-11-20_00-00-00_000000_1/logs")] != 0 ||
-			testutil.ToFloat64(tailer.metrics.watches) != 1 {
-			t.Error("a folder that is gone is still watched")
-		}
+		says.True(t, watched[tailer.absolutePath("session_2026-11-20_00-00-00_000000_1/logs")] == 0 &&
+			testutil.ToFloat64(tailer.metrics.watches) == 1, "a folder that is gone is still watched")
 	})
 }
 
@@ -203,9 +196,7 @@ func TestFolderMadeAgain(t *testing.T) {
 			w.watchOnly(must.Get(tailer.Scan(t.Context()))(t))
 			write(t, tailer, file)
 			for late := time.Now().Add(time.Minute); len(w.noted.paths) == 0; w.noteArrived() {
-				if time.Now().After(late) {
-					t.Fatal("no notice of a file in the folder")
-				}
+				must.True(t, !time.Now().After(late), "no notice of a file in the folder")
 			}
 		})
 	}
@@ -225,10 +216,9 @@ func TestDrain(t *testing.T) {
 		}()
 		w.noteArrived()
 		synctest.Wait()
-		if sent != 3000 || len(w.noted.paths) != 10 || len(tailer.scanWanted) != 0 {
-			t.Errorf("%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths),
-				len(tailer.scanWanted))
-		}
+		says.True(t, sent == 3000 && len(w.noted.paths) == 10 && len(tailer.scanWanted) == 0,
+			"%d of 3000 notices drained, of %d files, %d scans wanted", sent, len(w.noted.paths),
+			len(tailer.scanWanted))
 	})
 }
 
@@ -269,9 +259,8 @@ func TestRepeatedErrorsAreThrottled(t *testing.T) {
 						lines, skipped = lines+1, skipped+n
 					}
 				}
-				if lines != 3 || lines+skipped != scans {
-					t.Errorf("%d lines, which say that %d were skipped, of %d scans", lines, skipped, scans)
-				}
+				says.True(t, lines == 3 && lines+skipped == scans,
+					"%d lines, which say that %d were skipped, of %d scans", lines, skipped, scans)
 			})
 		})
 	}

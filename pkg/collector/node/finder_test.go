@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/internal/answer"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -73,9 +74,8 @@ func TestNode(t *testing.T) {
 				must.OK(t, os.WriteFile(filepath.Join(f.Dir, "raylet_node_id"), []byte(test.hook), 0o644))
 			}
 			got, err := f.Node(t.Context(), session)
-			if (err != nil) != (test.want == "") || (err == nil && got.String() != test.want) {
-				t.Errorf("got %s, %v, want %q", got, err, test.want)
-			}
+			says.True(t, (err != nil) == (test.want == "") && (err != nil || got.String() == test.want),
+				"got %s, %v, want %q", got, err, test.want)
 			if known, ok := f.Cached(session); ok != (test.want != "") || (ok && known != got) {
 				t.Errorf("known is %s, %t", known, ok)
 			}
@@ -121,9 +121,7 @@ func TestManySessions(t *testing.T) {
 			t.Fatalf("the node of %s is forgotten", name)
 		}
 	}
-	if len(f.nodes) != maxSessions {
-		t.Errorf("%d sessions are remembered, want %d", len(f.nodes), maxSessions)
-	}
+	says.Equal(t, len(f.nodes), maxSessions, "sessions are remembered")
 }
 
 func TestDashboardIsNotAskedOften(t *testing.T) {
@@ -137,9 +135,7 @@ func TestDashboardIsNotAskedOften(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
+	says.Equal(t, asked, 1, "asked")
 }
 
 // TestHostileFiles: whoever may write to Ray's temporary folder can put anything where the node's ID is looked for.
@@ -194,9 +190,7 @@ func TestHostileFiles(t *testing.T) {
 			}()
 			select {
 			case err := <-done:
-				if err != nil {
-					t.Error(err)
-				}
+				says.OK(t, err)
 			case <-time.After(5 * time.Minute):
 				t.Error("it waits for ever")
 			}

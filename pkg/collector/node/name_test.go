@@ -2,6 +2,8 @@ package node
 
 import "testing"
 
+import "github.com/rayhistory/historyserver/internal/testkit/says"
+
 func TestIsSession(t *testing.T) {
 	const session = "session_2026-11-20_23-19-45_581717_22125"
 	for name, want := range map[string]bool{
@@ -11,8 +13,6 @@ func TestIsSession(t *testing.T) {
 		"session_2026-11-20_23-19-45_581717_": false, "session_2026-11-20_23-19-45_581717": false,
 		"session_2026-11-20_23-19-45_58171_22125": false, "session_2026-02-30_23-19-45_581717_22125": false,
 	} {
-		if IsSession(name) != want {
-			t.Errorf("%q: %t", name, !want)
-		}
+		says.Equal(t, IsSession(name), want, "%q: %t", name, !want)
 	}
 }

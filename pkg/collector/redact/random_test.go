@@ -3,7 +3,6 @@ package redact
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"regexp"
@@ -12,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // FuzzJSON: JSON stays JSON of the same length and form, and of what an expression matched nothing is left in a string.
@@ -40,9 +40,7 @@ func FuzzJSON(f *testing.F) {
 		}
 		got = bytes.Clone(data)
 		r.JSON(got)
-		if len(got) != len(data) || !json.Valid(got) {
-			t.Fatalf("%q became %q", data, got)
-		}
+		must.True(t, len(got) == len(data) && json.Valid(got), "%q became %q", data, got)
 		var before, after any
 		for text, value := range map[*[]byte]*any{&data: &before, &got: &after} {
 			decoder := json.NewDecoder(bytes.NewReader(*text))
@@ -50,9 +48,7 @@ func FuzzJSON(f *testing.F) {
 			must.OK(t, decoder.Decode(value))
 		}
 		for _, text := range texts(after) {
-			if secret.MatchString(text) {
-				t.Fatalf("%q became %q, which has %q", data, got, text)
-			}
+			must.True(t, !secret.MatchString(text), "%q became %q, which has %q", data, got, text)
 		}
 		var copied bytes.Buffer
 		n, err := r.Copy(&copied, iotest.OneByteReader(bytes.NewReader(data)))
@@ -121,12 +117,9 @@ func TestFinderMissesNothing(t *testing.T) {
 		got, want := bytes.Clone(log), bytes.Clone(log)
 		r.Lines(got)
 		slow.Lines(want)
-		if !bytes.Equal(got, want) {
-			t.Fatalf("seed %d: with literals another result than without", seed)
-		}
-		if len(got) != len(log) || bytes.Equal(got, log) || bytes.Contains(got, []byte("hunter2")) {
-			t.Fatalf("seed %d: %d bytes of %d", seed, len(got), len(log))
-		}
+		must.True(t, bytes.Equal(got, want), "seed %d: with literals another result than without", seed)
+		must.True(t, len(got) == len(log) && !bytes.Equal(got, log) && !bytes.Contains(got, []byte("hunter2")),
+			"seed %d: %d bytes of %d", seed, len(got), len(log))
 	}
 }
 
@@ -154,9 +147,8 @@ func TestLogFromAnywhere(t *testing.T) {
 				read = iotest.HalfReader(part)
 			}
 			got := must.Get(io.ReadAll(read))(t)
-			if !bytes.Equal(got, want[offset:offset+n]) {
-				t.Fatalf("seed %d: %d bytes from %d are not what they are in the whole log", seed, n, offset)
-			}
+			must.True(t, bytes.Equal(got, want[offset:offset+n]),
+				"seed %d: %d bytes from %d are not what they are in the whole log", seed, n, offset)
 		}
 	}
 }
@@ -165,9 +157,7 @@ func TestLogFromAnywhere(t *testing.T) {
 func TestLogThatShrinks(t *testing.T) {
 	r := redactor(t, nil, "secret")
 	got, err := io.ReadAll(r.Log(strings.NewReader("short\n"), 0, 100, 100, false))
-	if !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("%q, %v", got, err)
-	}
+	says.ErrorIs(t, err, io.ErrUnexpectedEOF, "%q", got)
 }
 
 // TestCut: the last line of a log that may go on is not shown, however much of a secret it has.
@@ -195,9 +185,8 @@ func TestLastLineEnd(t *testing.T) {
 		{"a\n" + strings.Repeat("x", 9000), 0, 2}, {"a\n" + long, 0, int64(len(long)) + 2},
 		{"a\n" + long, 2, int64(len(long)) + 2},
 	} {
-		if got := must.Get(LastLineEnd(strings.NewReader(tt.log), tt.from, int64(len(tt.log))))(t); got != tt.want {
-			t.Errorf("%.10q of %d bytes from %d: %d, want %d", tt.log, len(tt.log), tt.from, got, tt.want)
-		}
+		says.Equal(t, must.Get(LastLineEnd(strings.NewReader(tt.log), tt.from, int64(len(tt.log))))(t), tt.want,
+			"%.10q of %d bytes from %d", tt.log, len(tt.log), tt.from)
 	}
 }
 
@@ -212,9 +201,8 @@ func TestCopy(t *testing.T) {
 	} {
 		var got bytes.Buffer
 		n, err := r.Copy(&got, iotest.HalfReader(strings.NewReader(text)))
-		if err != nil || n != int64(len(text)) || got.String() != want {
-			t.Errorf("%.50q: %d bytes %.100q, %v", text, n, &got, err)
-		}
+		says.True(t, err == nil && n == int64(len(text)) && got.String() == want, "%.50q: %d bytes %.100q, %v", text, n,
+			&got, err)
 	}
 	for _, text := range []string{`{"a": secret=x}`, `["secret=x`, `[1] secret`, `"a" b`} {
 		var got bytes.Buffer

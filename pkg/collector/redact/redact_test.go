@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func redactor(t testing.TB, names []string, expressions ...string) *Redactor {
@@ -75,9 +76,7 @@ func TestJSON(t *testing.T) {
 	} {
 		got := []byte(text)
 		r.JSON(got)
-		if len(got) != len(text) || !json.Valid(got) {
-			t.Errorf("%s became %s", text, got)
-		}
+		says.True(t, len(got) == len(text) && json.Valid(got), "%s became %s", text, got)
 		if strings.Contains(text, "serialized") {
 			var outer struct{ SerializedRuntimeEnv string }
 			must.OK(t, json.Unmarshal(got, &outer))
@@ -112,9 +111,7 @@ func TestJSONWithName(t *testing.T) {
 // TestOff: a redactor that is off changes nothing, and none is made without settings.
 func TestOff(t *testing.T) {
 	r := redactor(t, nil)
-	if r != nil || r.For("logs") != nil {
-		t.Fatal("a redactor without expressions")
-	}
+	must.True(t, r == nil && r.For("logs") == nil, "a redactor without expressions")
 	text := []byte("password=x")
 	r.Lines(text)
 	r.JSON(text)
@@ -219,9 +216,7 @@ func TestExposition(t *testing.T) {
 	const want = "# HELP a_****** some text\n# TYPE a_****** gauge\na{TOKEN=\"*\",job=\"my ***********\"} 17\nb 18\nc{a=\"}\"} 19"
 	var got bytes.Buffer
 	must.Get(got.ReadFrom(r.Exposition(strings.NewReader(text))))(t)
-	if got.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &got, want)
-	}
+	says.Equal(t, got.String(), want, "got\n%s\nwant\n%s", &got, want)
 	if from := strings.NewReader(text); (*Redactor)(nil).Exposition(from) != from {
 		t.Error("a redactor that is off is in the way")
 	}

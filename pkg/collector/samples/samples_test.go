@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // history is what a visitor was told, a text a value.
@@ -72,9 +73,7 @@ func decode(t testing.TB, h *history, lines []byte) {
 	t.Helper()
 	d := NewDecoder(h)
 	for line := range bytes.Lines(lines) {
-		if !json.Valid(line) {
-			t.Errorf("not JSON: %.200s", line)
-		}
+		says.True(t, json.Valid(line), "not JSON: %.200s", line)
 		if err := d.Line(t.Context(), line); err != nil {
 			t.Fatalf("%v: %.200s", err, line)
 		}
@@ -134,9 +133,7 @@ func TestReadsComeBackEqual(t *testing.T) {
 	decode(t, got, lines)
 	slices.Sort(got.values)
 	slices.Sort(want.values)
-	if !slices.Equal(got.values, want.values) {
-		t.Errorf("%d values came back, of %d", len(got.values), len(want.values))
-	}
+	says.EqualSlices(t, got.values, want.values, "%d values came back, of %d", len(got.values), len(want.values))
 	if all, present := e.Series(); present > all || all == 0 {
 		t.Errorf("%d series, %d present", all, present)
 	}
@@ -150,9 +147,8 @@ func TestReadsComeBackEqual(t *testing.T) {
 		}
 	}
 	slices.Sort(some.values)
-	if len(wantSome) == 0 || !slices.Equal(some.values, wantSome) {
-		t.Errorf("of one name: %d values, want %d", len(some.values), len(wantSome))
-	}
+	says.True(t, len(wantSome) != 0 && slices.Equal(some.values, wantSome), "of one name: %d values, want %d",
+		len(some.values), len(wantSome))
 }
 
 func TestMetricsAreToldOnce(t *testing.T) {
@@ -226,9 +222,7 @@ func TestLinesTwiceOrLost(t *testing.T) {
 			t.Errorf("line %d is missing and nobody says so", i)
 		}
 		for _, v := range got {
-			if !slices.Contains(want, v) {
-				t.Errorf("line %d is missing: made up %s", i, v)
-			}
+			says.True(t, slices.Contains(want, v), "line %d is missing: made up %s", i, v)
 		}
 	}
 }
@@ -257,9 +251,7 @@ func TestDamagedLines(t *testing.T) {
 			errUntrusted) {
 			t.Errorf("%s: what follows is trusted", line)
 		}
-		if len(h.values) > 0 {
-			t.Errorf("%s: told %q", line, h.values)
-		}
+		says.True(t, len(h.values) <= 0, "%s: told %q", line, h.values)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -35,41 +36,21 @@ func TestHostileExporters(t *testing.T) {
 		return strings.NewReplacer(`"`, "x", `\`, "y").Replace(string(out))
 	}
 	for name, line := range map[string]func(i int) string{
-		"angle brackets": func(i int) string {
-			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
-				strings.Repeat("<", 900))
-		},
+		"angle brackets": func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("<", 900)) },
 		"control characters": func(i int) string {
-			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
-				strings.Repeat("\x01", 900))
+			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("\x01", 900))
 		},
-		"not UTF-8": func(i int) string {
-			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
-				strings.Repeat("\xff", 900))
-		},
-		"escapes": func(i int) string {
-			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
-				strings.Repeat(`\\\"`, 400))
-		},
-		"long labels": func(i int) string {
-			return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i,
-				strings.Repeat("x", 60_000))
-		},
-		"many labels": func(i int) string {
-			return fmt.Sprintf("a{c=\"%d\"%s} 1\n", i,
-				strings.Repeat(`,b=""`, 127))
-		},
-		"noise": func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, noise(900)) },
-		"names": func(i int) string { return fmt.Sprintf("a_%d_%s 1\n", i, strings.Repeat("x", 900)) },
+		"not UTF-8":   func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("\xff", 900)) },
+		"escapes":     func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat(`\\\"`, 400)) },
+		"long labels": func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, strings.Repeat("x", 60_000)) },
+		"many labels": func(i int) string { return fmt.Sprintf("a{c=\"%d\"%s} 1\n", i, strings.Repeat(`,b=""`, 127)) },
+		"noise":       func(i int) string { return fmt.Sprintf("a{b=\"%d%s\"} 1\n", i, noise(900)) },
+		"names":       func(i int) string { return fmt.Sprintf("a_%d_%s 1\n", i, strings.Repeat("x", 900)) },
 		"help": func(i int) string {
-			return fmt.Sprintf("# HELP a_%d %s\na_%d 1\n", i,
-				strings.Repeat("<", 60_000), i)
+			return fmt.Sprintf("# HELP a_%d %s\na_%d 1\n", i, strings.Repeat("<", 60_000), i)
 		},
 		"comments": func(i int) string { return fmt.Sprintf("# HELP a_%d %s\n", i, noise(9_000)) },
-		"types": func(i int) string {
-			return fmt.Sprintf("# TYPE a_%d %s\n", i,
-				strings.Repeat("\x02", 9_000))
-		},
+		"types":    func(i int) string { return fmt.Sprintf("# TYPE a_%d %s\n", i, strings.Repeat("\x02", 9_000)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads := 0
@@ -83,13 +64,9 @@ func TestHostileExporters(t *testing.T) {
 			stored, part := 0, 0
 			r.opts.Append = func(_ context.Context, _ string, _ rayid.Node, _ time.Time, lines []byte) error {
 				stored, part = stored+len(lines), max(part, len(lines))
-				if len(lines) == 0 || lines[len(lines)-1] != '\n' {
-					t.Error("lines are cut")
-				}
+				says.True(t, len(lines) != 0 && lines[len(lines)-1] == '\n', "lines are cut")
 				for l := range bytes.Lines(lines) {
-					if len(l) > 1<<20 {
-						t.Errorf("a line has %d bytes", len(l))
-					}
+					says.True(t, len(l) <= 1<<20, "a line has %d bytes", len(l))
 				}
 				return nil
 			}
@@ -97,16 +74,13 @@ func TestHostileExporters(t *testing.T) {
 				r.scrape()
 			}
 			// Values take some bytes of each series beside the definitions.
-			if r.defined > most+64<<10 || stored > times*(most+64<<10) || part > partBytes+lineSlack {
-				t.Errorf("%d bytes are held, %d stored, at most %d at a time", r.defined, stored, part)
-			}
+			says.True(t, r.defined <= most+64<<10 && stored <= times*(most+64<<10) && part <= partBytes+lineSlack,
+				"%d bytes are held, %d stored, at most %d at a time", r.defined, stored, part)
 			kept := 0
 			for _, answer := range r.latest.answers {
 				kept += cap(answer)
 			}
-			if kept > most {
-				t.Errorf("%d bytes of answers are kept", kept)
-			}
+			says.True(t, kept <= most, "%d bytes of answers are kept", kept)
 		})
 	}
 }
@@ -191,8 +165,7 @@ func TestOrdinaryCharacters(t *testing.T) {
 	label := `<lambda> & "quoted" \ path` + "\twith\n" + strings.Repeat("<>&é", 100)
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(label)
 	r := newRig(t, Options{}, func(w http.ResponseWriter, _ *http.Request) {
-		_,
-			_ = fmt.Fprintf(w, "a{b=\"%s\"} 7\n", quoted)
+		_, _ = fmt.Fprintf(w, "a{b=\"%s\"} 7\n", quoted)
 	})
 	r.scrape()
 	if !slices.Contains(r.values().series, model.Metric{"__name__": "a", "b": model.LabelValue(label),
@@ -200,8 +173,6 @@ func TestOrdinaryCharacters(t *testing.T) {
 		t.Errorf("the series are %q", r.values().series)
 	}
 	for _, lines := range r.hours {
-		if len(lines) > len(label)+400 {
-			t.Errorf("%d bytes are stored of a label of %d", len(lines), len(label))
-		}
+		says.True(t, len(lines) <= len(label)+400, "%d bytes are stored of a label of %d", len(lines), len(label))
 	}
 }

@@ -29,6 +29,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -153,9 +155,7 @@ func (r *rig) values() *values {
 	for hour, lines := range r.hours {
 		d := samples.NewDecoder(v)
 		for line := range bytes.Lines(lines) {
-			if err := d.Line(r.t.Context(), line); err != nil {
-				r.t.Fatalf("%s: %v", hour, err)
-			}
+			must.OK(r.t, d.Line(r.t.Context(), line), "%s", hour)
 		}
 	}
 	return v
@@ -186,9 +186,7 @@ func TestRealExpositions(t *testing.T) {
 			r.stream.ports[0])] = 1
 	}
 	got := r.values()
-	if len(want) < 3000 || len(got.at) != len(want) {
-		t.Errorf("got %d values, want %d", len(got.at), len(want))
-	}
+	says.True(t, len(want) >= 3000 && len(got.at) == len(want), "got %d values, want %d", len(got.at), len(want))
 	missing := 0
 	for name, v := range want {
 		if g, ok := got.at[name]; !ok || (g != v && !(math.IsNaN(g) && math.IsNaN(v))) {
@@ -202,9 +200,8 @@ func TestRealExpositions(t *testing.T) {
 	}
 	recorder := httptest.NewRecorder()
 	r.Latest().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics/ray", nil))
-	if !bytes.Equal(recorder.Body.Bytes(), text) {
-		t.Errorf("the last read is offered as %d bytes, of %d", recorder.Body.Len(), len(text))
-	}
+	says.True(t, bytes.Equal(recorder.Body.Bytes(), text), "the last read is offered as %d bytes, of %d",
+		recorder.Body.Len(), len(text))
 }
 
 func recorded(t testing.TB, name string) []byte {
@@ -253,9 +250,7 @@ last 1e400`
 			t.Errorf("%s: got %v %t, want %v", name, v, ok, want)
 		}
 	}
-	if len(got.at) != 8 {
-		t.Errorf("%d values: %v", len(got.at), got.at)
-	}
+	says.Equal(t, len(got.at), 8, "%d values: %v", len(got.at), got.at)
 	if m := got.kinds["a"]; m.Type != "gauge" || m.Help != "what a is" {
 		t.Errorf("a is %+v", m)
 	}
@@ -326,9 +321,8 @@ func TestEndpointsThatFail(t *testing.T) {
 	}{{"up", [3]int{5, 5, 5}}, {"a", [3]int{1, 1, 1}}, {"b", [3]int{1, 0, 1}}, {"c", [3]int{1, 0, 1}},
 		{"d", [3]int{1, 7, 1}}, {"e", [3]int{1, 0, 1}}} {
 		for i, want := range c.want {
-			if n := count(c.name, r.clock.Add(time.Duration(i-2)*15*time.Second)); n != want {
-				t.Errorf("%s at read %d: %d series, want %d", c.name, i, n, want)
-			}
+			says.Equal(t, count(c.name, r.clock.Add(time.Duration(i-2)*15*time.Second)), want, "%s at read %d", c.name,
+				i)
 		}
 	}
 	up := 0.0
@@ -346,9 +340,7 @@ func TestEndpointsThatFail(t *testing.T) {
 	}
 	all := strings.Join(said, "\n")
 	for _, want := range []string{"context deadline exceeded", "status 500", "--metrics-max-series=11", "too long"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("nobody is told of %q:\n%s", want, all)
-		}
+		says.True(t, strings.Contains(all, want), "nobody is told of %q:\n%s", want, all)
 	}
 }
 
@@ -373,16 +365,12 @@ func TestHugeEndpoint(t *testing.T) {
 			other++
 		}
 	}
-	if kept != most-most/8 || other != 1 {
-		t.Errorf("%d series of the large exporter and %d of the other", kept, other)
-	}
+	says.True(t, kept == most-most/8 && other == 1, "%d series of the large exporter and %d of the other", kept, other)
 	said := false
 	for _, e := range r.log.AllEntries() {
 		said = said || strings.Contains(e.Message, "--metrics-max-series=50000")
 	}
-	if !said {
-		t.Error("nobody is told")
-	}
+	says.True(t, said, "nobody is told")
 }
 
 // TestLongNames: names of 60 KB, others in each read, do not add up in memory.
@@ -433,13 +421,9 @@ func TestNewTables(t *testing.T) {
 	} {
 		step.before()
 		r.scrape()
-		if n := starts(); n != step.starts {
-			t.Errorf("step %d: %d tables, want %d", i, n, step.starts)
-		}
+		says.Equal(t, starts(), step.starts, "step %d", i)
 	}
-	if len(r.hours) != 2 {
-		t.Errorf("%d hours", len(r.hours))
-	}
+	says.Equal(t, len(r.hours), 2, "hours")
 	r.values()
 }
 
@@ -479,9 +463,7 @@ func TestClockSteps(t *testing.T) {
 			said++
 		}
 	}
-	if said == 0 {
-		t.Error("nobody is told")
-	}
+	says.True(t, said != 0, "nobody is told")
 }
 
 // TestRayRestartsWithinRead: what the next session's endpoints answer is not stored with the session that ran when the
@@ -495,9 +477,7 @@ func TestRayRestartsWithinRead(t *testing.T) {
 		})
 		r.opts.Running = func() (string, error) { return running, nil }
 		r.ScrapeOnce(t.Context())
-		if len(r.hours) != want {
-			t.Errorf("%q is next: lines of %d hours are stored, want %d", next, len(r.hours), want)
-		}
+		says.Equal(t, len(r.hours), want, "%q is next: lines", next)
 	}
 }
 
@@ -549,9 +529,7 @@ func TestFilesOfTheSession(t *testing.T) {
 		}
 	}
 	r.scrape()
-	if len(r.hours) > 0 {
-		t.Errorf("appended %q", r.hours)
-	}
+	says.True(t, len(r.hours) <= 0, "appended %q", r.hours)
 }
 
 func FuzzExposition(f *testing.F) {
@@ -590,9 +568,7 @@ func TestLatestIsOfTheLastRead(t *testing.T) {
 		r.scrape()
 		recorder := httptest.NewRecorder()
 		r.Latest().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics/ray", nil))
-		if recorder.Code != want {
-			t.Errorf("%s: status %d, %q; want %d", about, recorder.Code, recorder.Body, want)
-		}
+		response.Is(t, recorder, want, "", "%s: status %d, %q; want %d", about, recorder.Code, recorder.Body, want)
 	}
 	check("at first", http.StatusOK)
 	status = http.StatusInternalServerError

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -33,9 +34,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			r.once(t, 1)
 		}
-		if err := r.Flush(t.Context()); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, r.Flush(t.Context()))
 		if joined, overlap := decompress(t, r.store, a.key); joined != string(a.data) || overlap != 0 {
 			t.Errorf("stored %q with %d bytes twice", joined, overlap)
 		}
@@ -46,9 +45,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 				warned++
 			}
 		}
-		if warned != 1 {
-			t.Errorf("%d warnings of the full disk", warned)
-		}
+		says.Equal(t, warned, 1, "warnings of the full disk")
 	})
 }
 
@@ -65,9 +62,7 @@ func TestNotesAge(t *testing.T) {
 	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
 		t.Errorf("%d streams are remembered", n)
 	}
-	if l.fileLines > 2*len(l.notes)+leastRewrite {
-		t.Errorf("%d lines of %d notes", l.fileLines, len(l.notes))
-	}
+	says.True(t, l.fileLines <= 2*len(l.notes)+leastRewrite, "%d lines of %d notes", l.fileLines, len(l.notes))
 	if _, ok := l.lengthOf("239-1", 0, 1); !ok {
 		t.Error("the last note is forgotten")
 	}
@@ -83,9 +78,7 @@ func TestNotesAreBounded(t *testing.T) {
 	if n := len(l.notes); n > maxNoted || n < maxNoted/2 {
 		t.Errorf("%d streams are remembered", n)
 	}
-	if l.notes[fmt.Sprint(2*maxNoted)] == nil {
-		t.Error("a new stream is forgotten")
-	}
+	says.True(t, l.notes[fmt.Sprint(2*maxNoted)] != nil, "a new stream is forgotten")
 }
 
 // TestTornLine: a note that was written in part spoils neither the ones before nor the ones after.
@@ -114,9 +107,7 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 	later := tail{offset: 7, size: 5, compression: layout.Plain}
 	later.addChunk(0, 20, layout.Zstd)
 	for name, listed := range map[string]tail{"in order": first, "by key": later} {
-		if end := listed.streamEnd(&Group{}, "a", lengths); end != 12 {
-			t.Errorf("%s: the end is %d, want 12", name, end)
-		}
+		says.Equal(t, listed.streamEnd(&Group{}, "a", lengths), 12, "%s: the end", name)
 	}
 }
 
@@ -172,14 +163,10 @@ func TestListingsOfPastSessions(t *testing.T) {
 			must.Get(l.lastChunk(t.Context(), logs, log(session), false))(t)
 			time.Sleep(stateAge / 10)
 		}
-		if len(l.folders) > 10 {
-			t.Errorf("the listings of %d folders are kept", len(l.folders))
-		}
+		says.True(t, len(l.folders) <= 10, "the listings of %d folders are kept", len(l.folders))
 		must.OK(t, store.Create(t.Context(), layout.LogChunkKey(log(0), 2, layout.Plain), strings.NewReader("345")))
 		tail := must.Get(l.lastChunk(t.Context(), logs, log(0), false))(t)
-		if tail == nil || tail.streamEnd(logs, log(0), &lengthLog{}) != 5 {
-			t.Errorf("the log ends at %+v", tail)
-		}
+		says.True(t, tail != nil && tail.streamEnd(logs, log(0), &lengthLog{}) == 5, "the log ends at %+v", tail)
 		if _, lists := store.Requests(); lists != sessions+1 {
 			t.Errorf("%d listings", lists)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -104,9 +105,7 @@ func (w *world) Create(ctx context.Context, key string, body io.ReadSeeker) erro
 		}
 		w.meanwhile()
 	}
-	if !bytes.Equal(read[0], read[1]) {
-		w.t.Errorf("%s is read as %q and %q", key, read[0], read[1])
-	}
+	says.True(w.t, bytes.Equal(read[0], read[1]), "%s is read as %q and %q", key, read[0], read[1])
 	fails := []error{storetest.ErrFault, blob.ErrThrottled}[w.random.IntN(2)]
 	switch w.random.IntN(8) {
 	case 0:
@@ -184,9 +183,7 @@ func (w *world) check(t *testing.T, seed uint64) (doubled int) {
 		stream.Sort()
 		in := chunks.NewReader(t.Context(), &w.Store, stream, chunks.Options{Exact: true})
 		text, err := io.ReadAll(in)
-		if err != nil {
-			t.Errorf("seed %d: %s: %v", seed, key, err)
-		}
+		says.OK(t, err, "seed %d: %s", seed, key)
 		must.OK(t, in.Close())
 		for line := range strings.Lines(string(text)) {
 			stored[strings.TrimSpace(line)]++

@@ -14,6 +14,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -88,14 +89,12 @@ func TestRefusedLogsStopNoOther(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 					defer cancel()
 					err := r.Flush(ctx)
-					if err == nil || !strings.HasPrefix(err.Error(), "6 files or event streams") ||
-						!strings.Contains(err.Error(), base+"bad0") || !strings.Contains(err.Error(), base+"bad5") {
-						t.Errorf("Flush: %v", err)
-					}
+					says.True(t, err != nil && strings.HasPrefix(err.Error(), "6 files or event streams") &&
+						strings.Contains(err.Error(), base+"bad0") && strings.Contains(err.Error(), base+"bad5"),
+						"Flush: %v", err)
 					for _, m := range []*memory{good, late} {
-						if storedOf([]*memory{m}) != int64(len(m.data)) {
-							t.Errorf("%s: %d of %d bytes are stored at the end", m.key, m.pos, len(m.data))
-						}
+						says.Equal(t, storedOf([]*memory{m}), int64(len(m.data)),
+							"%s: %d of %d bytes are stored at the end", m.key, m.pos, len(m.data))
 					}
 				})
 			})
@@ -123,24 +122,18 @@ func TestRefusedLogIsNamed(t *testing.T) {
 			t.Errorf("%d puts in a day", puts)
 		}
 		refused := r.metric(t, "refused")
-		if refused != 1 {
-			t.Errorf("%v refused", refused)
-		}
+		says.Equal(t, refused, 1, "refused")
 		named := 0
 		for _, e := range r.logged.AllEntries() {
 			if e.Level == logrus.WarnLevel && e.Data["object"] == bad[0].key {
 				named++
 			}
 		}
-		if named != 1 {
-			t.Errorf("named in %d warnings", named)
-		}
+		says.Equal(t, named, 1, "named in")
 		takes.Store(true)
 		time.Sleep(time.Hour)
 		r.want(t, "bad0")
-		if refused := r.metric(t, "refused"); refused != 0 {
-			t.Errorf("%v refused after all", refused)
-		}
+		says.Equal(t, r.metric(t, "refused"), 0, "refused after all")
 		r.Shipper.Close(t.Context())
 	})
 }
@@ -180,13 +173,11 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 		for _, m := range large {
 			storedAfter(m, 5*time.Minute)
 			got, err := r.store.Joined(m.key, func(key string) (string, int64) {
-				w, o,
-					_ := layout.ParseLogChunk(key)
+				w, o, _ := layout.ParseLogChunk(key)
 				return w, o
 			})
-			if err != nil || string(got) != string(m.data) {
-				t.Errorf("%s: %d of %d bytes, %v", m.key, len(got), len(m.data), err)
-			}
+			says.True(t, err == nil && string(got) == string(m.data), "%s: %d of %d bytes, %v", m.key, len(got),
+				len(m.data), err)
 		}
 		// 12 chunks of half a MiB would do; before they are known to, each log may be tried in larger ones.
 		if puts, _ := r.store.Requests(); puts > 6*(21+5) {
@@ -220,9 +211,7 @@ func TestChunksGrowAgain(t *testing.T) {
 		}
 		r.Shipper.Close(t.Context())
 		keys := r.store.Keys()
-		if n := len(r.store.Object(keys[len(keys)-1])); n != 400_000 {
-			t.Errorf("the last chunk has %d bytes", n)
-		}
+		says.Equal(t, len(r.store.Object(keys[len(keys)-1])), 400_000, "the last chunk")
 	})
 }
 
@@ -263,12 +252,9 @@ func TestSlowLink(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
 				err := r.Flush(ctx)
-				if err == nil || !strings.HasPrefix(err.Error(), "6 files or event streams") {
-					t.Errorf("Flush: %v", err)
-				}
-				if storedOf([]*memory{small}) != int64(len(small.data)) {
-					t.Error("the small log is not stored at the end")
-				}
+				says.True(t, err != nil && strings.HasPrefix(err.Error(), "6 files or event streams"), "Flush: %v", err)
+				says.Equal(t, storedOf([]*memory{small}), int64(len(small.data)),
+					"the small log is not stored at the end")
 				if n := storedOf(large) - before; n < 100_000 {
 					t.Errorf("%d bytes of the large logs were stored in the last 20 s", n)
 				}
@@ -296,9 +282,7 @@ func TestFlushOverASlowLink(t *testing.T) {
 		if err := r.Flush(ctx); err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") {
 			t.Errorf("Flush: %v", err)
 		}
-		if large.pos < 64<<10 {
-			t.Errorf("%d bytes of the large log are stored", large.pos)
-		}
+		says.True(t, large.pos >= 64<<10, "%d bytes of the large log are stored", large.pos)
 	})
 }
 
@@ -378,9 +362,7 @@ func TestStoreThatIsIllAgain(t *testing.T) {
 		dead.Store(false)
 		time.Sleep(2 * time.Minute)
 		for _, m := range sources {
-			if storedOf([]*memory{m}) != int64(len(m.data)) {
-				t.Errorf("%s is not stored", m.key)
-			}
+			says.Equal(t, storedOf([]*memory{m}), int64(len(m.data)), "%s is not stored", m.key)
 		}
 		r.Shipper.Close(t.Context())
 	})

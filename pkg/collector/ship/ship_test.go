@@ -19,6 +19,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -82,9 +83,7 @@ func TestFailedResume(t *testing.T) {
 		must.OK(t, r.store.Create(t.Context(), base+"a", strings.NewReader("te")))
 		must.OK(t, r.Flush(t.Context()))
 		r.want(t, "a", "a.@00000000000000000002")
-		if fmt.Sprint(a.resumed) != "[2 2 2 2]" {
-			t.Errorf("resumed at %v", a.resumed)
-		}
+		says.Equal(t, fmt.Sprint(a.resumed), "[2 2 2 2]", "resumed at %v", a.resumed)
 	})
 }
 
@@ -119,20 +118,13 @@ func TestFaults(t *testing.T) {
 					a.write("more\n")
 					time.Sleep(10 * time.Second)
 				}
-				if last != nil {
-					t.Error(last)
-				}
-				if err := r.Flush(t.Context()); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, last)
+				says.OK(t, r.Flush(t.Context()))
 				got, err := r.store.Joined(a.key, func(key string) (string, int64) {
-					w, o,
-						_ := layout.ParseLogChunk(key)
+					w, o, _ := layout.ParseLogChunk(key)
 					return w, o
 				})
-				if err != nil || string(got) != string(a.data) {
-					t.Errorf("stored %q, %v, want %q", got, err, a.data)
-				}
+				says.True(t, err == nil && string(got) == string(a.data), "stored %q, %v, want %q", got, err, a.data)
 				if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", test.kind)); n != 2 {
 					t.Errorf("%v errors of kind %s", n, test.kind)
 				}
@@ -143,9 +135,8 @@ func TestFaults(t *testing.T) {
 					}
 					recovered = recovered || e.Message == "shipping recovered after 2 errors"
 				}
-				if !recovered || (warnings != 1 && test.fault != storetest.Stall) {
-					t.Errorf("recovery logged: %t, %d warnings", recovered, warnings)
-				}
+				says.True(t, recovered && (warnings == 1 || test.fault == storetest.Stall),
+					"recovery logged: %t, %d warnings", recovered, warnings)
 			})
 		})
 	}
@@ -173,18 +164,14 @@ func TestDeadBackendIsOnlyProbed(t *testing.T) {
 		puts, _ := r.store.Requests()
 		// Five and those under way open the circuit, then come the probes: doubling to a minute, and once a minute from
 		// there.
-		if puts < 50 || puts > 100 {
-			t.Errorf("%d puts in an hour", puts)
-		}
+		says.True(t, puts >= 50 && puts <= 100, "%d puts in an hour", puts)
 		warnings := 0
 		for _, e := range r.logged.AllEntries() {
 			if e.Level <= logrus.WarnLevel {
 				warnings++
 			}
 		}
-		if warnings > 130 {
-			t.Errorf("%d warnings in an hour", warnings)
-		}
+		says.True(t, warnings <= 130, "%d warnings in an hour", warnings)
 		dead.Store(false)
 		time.Sleep(2 * time.Minute)
 		if n := len(r.store.Keys()); n != 100 {
@@ -212,9 +199,7 @@ func TestFailingSourceStopsNoOther(t *testing.T) {
 		if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "source")); n < 3 || n > 12 {
 			t.Errorf("%v errors of the source in 2 minutes", n)
 		}
-		if r.breaker.isOpen() {
-			t.Error("a source that cannot be read opened the circuit")
-		}
+		says.True(t, !r.breaker.isOpen(), "a source that cannot be read opened the circuit")
 	})
 }
 
@@ -234,10 +219,8 @@ func TestFlushSaysWhatIsLeft(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		err := r.Flush(ctx)
-		if err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") ||
-			time.Since(start) != 10*time.Second {
-			t.Errorf("after %v: %v", time.Since(start), err)
-		}
+		says.True(t, err != nil && strings.HasPrefix(err.Error(), "1 files or event streams") &&
+			time.Since(start) == 10*time.Second, "after %v: %v", time.Since(start), err)
 		r.want(t, "b")
 	})
 }
@@ -254,9 +237,7 @@ func TestCloseInterruptsAStalledPut(t *testing.T) {
 		defer cancel()
 		start := time.Now()
 		r.Shipper.Close(ctx)
-		if took := time.Since(start); took != 2*time.Second {
-			t.Errorf("Close took %v", took)
-		}
+		says.Equal(t, time.Since(start), 2*time.Second, "Close took")
 	})
 }
 
@@ -300,9 +281,8 @@ func TestCompressedChunks(t *testing.T) {
 			}
 			must.OK(t, r.Flush(t.Context()))
 			joined, overlap := decompress(t, r.store, a.key)
-			if joined != string(a.data) || overlap != 0 {
-				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
-			}
+			says.True(t, joined == string(a.data) && overlap == 0, "%d bytes stored with %d twice, want %d",
+				len(joined), overlap, len(a.data))
 			// Without the ledger the last chunk's length is not known: nothing is lost, and readers see what is there
 			// twice.
 			r.restart(t, t.TempDir(), func(o *Options) { compressed(o); o.Dir = t.TempDir() }, log)
@@ -310,9 +290,8 @@ func TestCompressedChunks(t *testing.T) {
 			a.write("the end\n")
 			must.OK(t, r.Flush(t.Context()))
 			joined, overlap = decompress(t, r.store, a.key)
-			if joined != string(a.data) || overlap == 0 || overlap > 1000 {
-				t.Errorf("%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
-			}
+			says.True(t, joined == string(a.data) && overlap != 0 && overlap <= 1000,
+				"%d bytes stored with %d twice, want %d", len(joined), overlap, len(a.data))
 		})
 	}
 }
@@ -337,9 +316,7 @@ func decompress(t *testing.T, store *storetest.Store, stream string) (joined str
 			r = z
 		}
 		data := must.Get(io.ReadAll(r))(t)
-		if offset > int64(len(out)) {
-			t.Fatalf("gap before %s", key)
-		}
+		must.True(t, offset <= int64(len(out)), "gap before %s", key)
 		skip := min(len(out)-int(offset), len(data))
 		overlap += skip
 		out = append(out, data[skip:]...)
@@ -384,10 +361,9 @@ rayhistory_collector_ship_behind_seconds{group="logs"} 30
 # TYPE rayhistory_collector_ship_pending_bytes gauge
 rayhistory_collector_ship_pending_bytes{group="logs"} 5
 `
-		if err := testutil.GatherAndCompare(r.metrics, strings.NewReader(want),
-			"rayhistory_collector_ship_behind_seconds", "rayhistory_collector_ship_pending_bytes"); err != nil {
-			t.Error(err)
-		}
+		says.OK(t,
+			testutil.GatherAndCompare(r.metrics, strings.NewReader(want), "rayhistory_collector_ship_behind_seconds",
+				"rayhistory_collector_ship_pending_bytes"))
 	})
 }
 
@@ -409,9 +385,7 @@ func TestPrepareComesFirst(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		r.Shipper.Close(t.Context())
 		r.want(t, "a")
-		if fails != -1 {
-			t.Errorf("prepared %d times", 2-fails)
-		}
+		says.Equal(t, fails, -1, "prepared %d times", 2-fails)
 	})
 }
 
@@ -422,9 +396,7 @@ func TestFolder(t *testing.T) {
 		"log/lab_default/s/node_events/11dd-2026-11-20-23": "",
 		"": "",
 	} {
-		if got := (&Group{Logs: true}).listingPrefix(stream); got != want {
-			t.Errorf("folder(%q) = %q", stream, got)
-		}
+		says.Equal(t, (&Group{Logs: true}).listingPrefix(stream), want, "folder(%q)", stream)
 	}
 }
 
@@ -445,8 +417,7 @@ func TestTakenJob(t *testing.T) {
 		for _, j := range w.jobs {
 			left = append(left, j.bytes)
 		}
-		if !slices.Equal(taken, want.taken) || !slices.Equal(left, want.left) {
-			t.Errorf("took %v, leaving %v, want %v and %v", taken, left, want.taken, want.left)
-		}
+		says.True(t, slices.Equal(taken, want.taken) && slices.Equal(left, want.left),
+			"took %v, leaving %v, want %v and %v", taken, left, want.taken, want.left)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -52,9 +53,8 @@ func TestThrottlingStore(t *testing.T) {
 		}
 		usual, _ := phase(30, 0)
 		puts, lists := phase(30, 0.6)
-		if puts > 5*usual/2 || lists > 0 {
-			t.Errorf("%d puts and %d listings while 60 %% are refused, %d puts before", puts, lists, usual)
-		}
+		says.True(t, puts <= 5*usual/2 && lists <= 0, "%d puts and %d listings while 60 %% are refused, %d puts before",
+			puts, lists, usual)
 		for _, m := range all {
 			if waits := m.waits(); waits > 25*time.Minute { // of a hundred runs, five have a log that waits for fifteen
 				t.Errorf("%s waits for %s", m.key, waits)
@@ -64,9 +64,7 @@ func TestThrottlingStore(t *testing.T) {
 			t.Errorf("%d puts afterwards, %d before", puts, usual)
 		}
 		for _, e := range r.logged.AllEntries() {
-			if strings.Contains(e.Message, "keeps refusing") {
-				t.Error(e.Message)
-			}
+			says.True(t, !strings.Contains(e.Message, "keeps refusing"), e.Message)
 		}
 		r.Shipper.Close(t.Context())
 	})

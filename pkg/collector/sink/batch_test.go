@@ -42,19 +42,14 @@ func TestOddEventsAreKept(t *testing.T) {
 			var k kept
 			s := newSink(t, &k, nil)
 			w := post(s, "["+good+","+test.event+","+good+"]")
-			if w.Code != 200 || w.Body.String() != "{\"accepted\": 3}\n" {
-				t.Fatalf("%d %s", w.Code, w.Body)
-			}
+			must.True(t, w.Code == 200 && w.Body.String() == "{\"accepted\": 3}\n", "%d %s", w.Code, w.Body)
 			n := 0
 			for key, lines := range k.streams {
 				n += strings.Count(lines, "\n")
-				if strings.Contains(lines, test.event+"\n") && !strings.HasPrefix(key, prefix+test.folder) {
-					t.Errorf("stored under %s", key)
-				}
+				says.True(t, !strings.Contains(lines, test.event+"\n") || strings.HasPrefix(key, prefix+test.folder),
+					"stored under %s", key)
 			}
-			if n != 3 {
-				t.Errorf("%d events are kept: %q", n, k.streams)
-			}
+			says.Equal(t, n, 3, "%d events are kept: %q", n, k.streams)
 			if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues(test.reason)); n != 1 {
 				t.Errorf("%v are counted for %s", n, test.reason)
 			}

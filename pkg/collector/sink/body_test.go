@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // pipes is a listener whose connections are pipes in memory.
@@ -93,9 +94,8 @@ func TestTricklingBody(t *testing.T) {
 		for range 20 {
 			trickles.Go(func() {
 				status, took := send(t, p, DefaultMaxBody, 0, " ", time.Second)
-				if status != http.StatusRequestTimeout || took > slowGrace+time.Second {
-					t.Errorf("a trickling body is answered %d after %v", status, took)
-				}
+				says.True(t, status == http.StatusRequestTimeout && took <= slowGrace+time.Second,
+					"a trickling body is answered %d after %v", status, took)
 			})
 		}
 		good := "[" + strings.Repeat(`{"sessionName":"session_a"},`, 5000) + `{"sessionName":"session_a"}]`
@@ -107,9 +107,7 @@ func TestTricklingBody(t *testing.T) {
 			}, DisableKeepAlives: true}}
 			answer := must.Get(client.Post("http://x/v1/events", "application/json", strings.NewReader(good)))(t)
 			_ = answer.Body.Close()
-			if answer.StatusCode != 200 {
-				t.Errorf("a good batch is answered %d beside those that trickle", answer.StatusCode)
-			}
+			says.Equal(t, answer.StatusCode, 200, "a good batch is answered")
 		}
 		if n := s.bodies.taken.Load(); n > 20*firstBytes {
 			t.Errorf("%d bytes of memory are taken by bodies of which hardly anything came", n)
@@ -118,9 +116,7 @@ func TestTricklingBody(t *testing.T) {
 		if n := s.bodies.taken.Load(); n != 0 {
 			t.Errorf("%d bytes of memory are not given back", n)
 		}
-		if n := testutil.ToFloat64(s.metrics.slow); n != 20 {
-			t.Errorf("%v slow requests are counted", n)
-		}
+		says.Equal(t, testutil.ToFloat64(s.metrics.slow), 20, "slow requests are counted")
 	})
 }
 
@@ -145,9 +141,8 @@ func TestPace(t *testing.T) {
 				s := newSink(t, &kept{}, nil)
 				status, took := send(t, served(t, s), test.size, test.first, strings.Repeat(" ", test.chunk),
 					test.pause)
-				if status != test.status || took > test.most {
-					t.Errorf("answered %d after %v, want %d within %v", status, took, test.status, test.most)
-				}
+				says.True(t, status == test.status && took <= test.most, "answered %d after %v, want %d within %v",
+					status, took, test.status, test.most)
 				if n := s.bodies.taken.Load(); n != 0 {
 					t.Errorf("%d bytes of memory are not given back", n)
 				}
@@ -172,9 +167,7 @@ func TestSpares(t *testing.T) {
 				t.Errorf("%d bytes of %d", len(spare), cap(spare))
 			}
 		}
-		if s.takeAny() != nil {
-			t.Error("one more is kept")
-		}
+		says.True(t, s.takeAny() == nil, "one more is kept")
 		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor - time.Second)
 		if got := s.getBuffer(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
@@ -183,9 +176,7 @@ func TestSpares(t *testing.T) {
 		s.putBuffer(nil) // an empty body's
 		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor + time.Second)
-		if s.takeAny() != nil {
-			t.Error("kept though no body came")
-		}
+		says.True(t, s.takeAny() == nil, "kept though no body came")
 	})
 }
 
@@ -196,9 +187,7 @@ func TestAnnouncedBodies(t *testing.T) {
 	m := newBodies(3 * size)
 	m.spares.putBuffer(make([]byte, size))
 	one, two := m.newBody(t.Context(), size-100), m.newBody(t.Context(), size-100)
-	if one == nil || one.taken != firstBytes || two == nil || two.taken != firstBytes {
-		t.Fatalf("%+v, %+v", one, two)
-	}
+	must.True(t, one != nil && one.taken == firstBytes && two != nil && two.taken == firstBytes, "%+v, %+v", one, two)
 	must.OK(t, m.fillBody(one, strings.NewReader(strings.Repeat("x", size-100)), size-100))
 	if len(one.bytes) != size-100 || one.taken != size-100 || cap(one.bytes) != size {
 		t.Errorf("%d bytes, of %d, take %d", len(one.bytes), cap(one.bytes), one.taken)

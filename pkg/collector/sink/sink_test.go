@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/collector/spool"
@@ -111,22 +112,17 @@ func TestEventsAreKeptByJobAndHour(t *testing.T) {
 			`","x":{"jobId":"AgAAAA=="}}`,
 	}
 	w := post(s, " [\n"+strings.Join(events, " ,\n")+" ] ")
-	if w.Code != 200 || w.Body.String() != "{\"accepted\": 5}\n" {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	must.True(t, w.Code == 200 && w.Body.String() == "{\"accepted\": 5}\n", "%d %s", w.Code, w.Body)
 	n := node.String()
 	prefix := "log/lab_default/" + session
 	want := map[string]string{
-		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-20-23": events[0] + "\n" + events[4] +
-			"\n",
+		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-20-23": events[0] + "\n" + events[4] + "\n",
 		prefix + "/node_events/" + n + "-2026-11-20-23":         events[1] + "\n",
 		prefix + "/job_events/AgAAAA==/" + n + "-2026-11-21-00": events[2] + "\n",
 		"log/lab_default/session_other/job_events/AgAAAA==/" + n +
 			"-2026-11-20-23": strings.NewReplacer("\n", " ", "\r", " ").Replace(events[3]) + "\n",
 	}
-	if !maps.Equal(k.streams, want) {
-		t.Errorf("kept %q\nwant %q", k.streams, want)
-	}
+	says.True(t, maps.Equal(k.streams, want), "kept %q\nwant %q", k.streams, want)
 	for c, want := range map[prometheus.Collector]float64{s.metrics.accepted: 5, s.metrics.unknown: 1,
 		s.metrics.withoutTime: 0, s.metrics.batches.WithLabelValues("200"): 1} {
 		says.Equal(t, testutil.ToFloat64(c), want, "counted")
@@ -170,9 +166,8 @@ func TestRefusals(t *testing.T) {
 			text: "byte 35: the batch ends too early", events: 1},
 		"not an array": {body: `{"sessionName":"session_a"}`, status: 400, reason: "malformed",
 			text: "want a JSON array"},
-		"not an event": {body: "[" + good + "7]", status: 400, reason: "malformed", text: "want an event",
-			events: 1},
-		"empty": {status: 400, reason: "malformed", text: "ends too early"},
+		"not an event": {body: "[" + good + "7]", status: 400, reason: "malformed", text: "want an event", events: 1},
+		"empty":        {status: 400, reason: "malformed", text: "ends too early"},
 		"content type": {body: "[]", header: []string{"Content-Type", "text/plain"}, status: 415,
 			reason: "content_type", text: "want application/json"},
 		"no content type": {body: "[]", header: []string{"Content-Type", ""}, status: 415, reason: "content_type",
@@ -188,19 +183,11 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var k kept
-			s := newSink(t, &k, func(o *Options) {
-				o.MaxBody = 10_000
-			})
+			s := newSink(t, &k, func(o *Options) { o.MaxBody = 10_000 })
 			w := post(s, test.body, test.header...)
-			if w.Code != test.status || !strings.Contains(w.Body.String(), test.text) {
-				t.Errorf("%d %s, want %d %s", w.Code, w.Body, test.status, test.text)
-			}
-			if k.streams != nil {
-				t.Errorf("kept %q", k.streams)
-			}
-			if n := testutil.ToFloat64(s.metrics.refused.WithLabelValues(test.reason)); n != test.events {
-				t.Errorf("counted %v refused events, want %v", n, test.events)
-			}
+			response.Is(t, w, test.status, test.text, "%d %s, want %d %s", w.Code, w.Body, test.status, test.text)
+			says.True(t, k.streams == nil, "kept %q", k.streams)
+			says.Equal(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues(test.reason)), test.events, "counted")
 			if n := s.bodies.taken.Load(); n != 0 {
 				t.Errorf("%d bytes of memory are not given back", n)
 			}
@@ -228,9 +215,8 @@ func TestLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSink(t, test.k, test.change)
 			w := post(s, body)
-			if w.Code != test.status || (w.Header().Get("Retry-After") != "") != (test.status == 503) {
-				t.Errorf("%d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
-			}
+			says.True(t, w.Code == test.status && (w.Header().Get("Retry-After") != "") == (test.status == 503),
+				"%d %s, Retry-After %q", w.Code, w.Body, w.Header().Get("Retry-After"))
 			says.Equal(t, testutil.ToFloat64(s.metrics.batches.WithLabelValues(fmt.Sprint(test.status))), 1, "counted")
 		})
 	}
@@ -242,8 +228,7 @@ func TestBodiesOfAnyForm(t *testing.T) {
 	for name, request := range map[string]func() *http.Request{
 		"plain": func() *http.Request { return httptest.NewRequest("POST", "/", strings.NewReader(body)) },
 		"chunked": func() *http.Request {
-			return httptest.NewRequest("POST", "/",
-				io.MultiReader(strings.NewReader(body)))
+			return httptest.NewRequest("POST", "/", io.MultiReader(strings.NewReader(body)))
 		},
 		"gzip": func() *http.Request {
 			r := httptest.NewRequest("POST", "/", bytes.NewReader(layouttest.Pack(t, body, layout.Gzip)))
@@ -308,9 +293,8 @@ func TestMemoryIsBounded(t *testing.T) {
 				ok++
 			}
 		}
-		if ok != maxWaiting || first.Code != 200 {
-			t.Errorf("%d of the waiting requests were answered 200, the first %d", ok, first.Code)
-		}
+		says.True(t, ok == maxWaiting && first.Code == 200,
+			"%d of the waiting requests were answered 200, the first %d", ok, first.Code)
 	})
 }
 
@@ -356,9 +340,8 @@ func TestRecording(t *testing.T) {
 	if n := testutil.ToFloat64(s.metrics.accepted); n != float64(len(want)) {
 		t.Errorf("counted %v of %d", n, len(want))
 	}
-	if n := testutil.ToFloat64(s.metrics.unknown) + testutil.ToFloat64(s.metrics.withoutTime); n != 0 {
-		t.Errorf("%v are unknown or without time", n)
-	}
+	says.Equal(t, testutil.ToFloat64(s.metrics.unknown)+testutil.ToFloat64(s.metrics.withoutTime), 0,
+		"are unknown or without time")
 }
 
 func array(events []json.RawMessage) []byte {
@@ -381,20 +364,15 @@ func FuzzSink(f *testing.F) {
 		var k kept
 		w := post(newSink(t, &k, nil), string(body))
 		if w.Code != 200 {
-			if w.Code != 400 || k.streams != nil {
-				t.Fatalf("%d, kept %q", w.Code, k.streams)
-			}
+			must.True(t, w.Code == 400 && k.streams == nil, "%d, kept %q", w.Code, k.streams)
 			return
 		}
 		var sent []json.RawMessage
-		if err := json.Unmarshal(body, &sent); err != nil {
-			t.Fatalf("kept what is no JSON: %v", err)
-		}
+		must.OK(t, json.Unmarshal(body, &sent), "kept what is no JSON")
 		n := 0
 		for key, lines := range k.streams {
-			if !strings.HasPrefix(key, "log/lab_default/session_") || strings.Contains(key, "..") {
-				t.Fatalf("kept under %q", key)
-			}
+			must.True(t, strings.HasPrefix(key, "log/lab_default/session_") && !strings.Contains(key, ".."),
+				"kept under %q", key)
 			for l := range strings.Lines(lines) {
 				var e map[string]any
 				if err := json.Unmarshal([]byte(l), &e); err != nil || !strings.HasSuffix(l, "}\n") {
@@ -407,8 +385,7 @@ func FuzzSink(f *testing.F) {
 		for s.Reset(body); s.Next(); {
 			n--
 		}
-		if n != 0 || !strings.Contains(w.Body.String(), fmt.Sprintf(" %d}", len(sent))) {
-			t.Fatalf("%d lines more than events; answered %s for %d", n, w.Body, len(sent))
-		}
+		must.True(t, n == 0 && strings.Contains(w.Body.String(), fmt.Sprintf(" %d}", len(sent))),
+			"%d lines more than events; answered %s for %d", n, w.Body, len(sent))
 	})
 }

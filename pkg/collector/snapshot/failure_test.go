@@ -140,21 +140,15 @@ func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
 			"the collector ends": func(t *testing.T, r *rig) {
 				r.server.Close()
 				r.store.Fault = nil
-				if err := r.end(t); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, r.end(t))
 			},
 			"the store fails at the end too, and the collector is started again": func(t *testing.T, r *rig) {
-				if err := r.end(t); err == nil {
-					t.Error("the end is no error though an answer is not stored")
-				}
+				says.True(t, r.end(t) != nil, "the end is no error though an answer is not stored")
 				r.server.Close()
 				r.store.Fault = nil
 				r.restart(t, nil)
 				r.Round(t.Context())
-				if err := r.end(t); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, r.end(t))
 			},
 			"the collector was killed and finds another session": func(t *testing.T, r *rig) {
 				r.store.Fault = nil
@@ -198,9 +192,7 @@ func TestKeptAnswersAreBounded(t *testing.T) {
 	for _, u := range r.session.URLs {
 		kept += u.KeptBytes
 	}
-	if kept == 0 || kept > 1000 {
-		t.Errorf("%d bytes are kept of 1,000", kept)
-	}
+	says.True(t, kept != 0 && kept <= 1000, "%d bytes are kept of 1,000", kept)
 }
 
 // TestStoreThatIsDown: what the log says of a store that fails is true, and is not said once for each URL.
@@ -231,10 +223,8 @@ func TestStoreThatIsDown(t *testing.T) {
 	})
 	round()
 	entry := r.logged.LastEntry()
-	if entry == nil || strings.Contains(entry.Message, "does not answer") ||
-		!strings.Contains(fmt.Sprint(entry.Data), "mark session") {
-		t.Errorf("the log says %+v", entry)
-	}
+	says.True(t, entry != nil && !strings.Contains(entry.Message, "does not answer") &&
+		strings.Contains(fmt.Sprint(entry.Data), "mark session"), "the log says %+v", entry)
 }
 
 // TestFailingURLs: a URL about a job that has ended is asked ever more rarely while it fails, at the end once more;
@@ -251,14 +241,10 @@ func TestFailingURLs(t *testing.T) {
 		r.Round(t.Context())
 	}
 	for url, want := range map[string]int{datasets: 1, running: 3, train: 3, "/api/jobs/": 3} {
-		if got := r.dashboard.count(url); got != want {
-			t.Errorf("%s was asked %d times, want %d", url, got, want)
-		}
+		says.Equal(t, r.dashboard.count(url), want, "%s was asked", url)
 	}
 	r.Final(t.Context())
-	if failing := r.dashboard.count(datasets); failing != 2 {
-		t.Errorf("asked %d times in the end, want 2", failing)
-	}
+	says.Equal(t, r.dashboard.count(datasets), 2, "asked")
 	for failures, want := range map[int]time.Duration{1: 15 * time.Second, 2: 30 * time.Second, 3: time.Minute,
 		6: maxInterval, 1000: maxInterval} {
 		says.Equal(t, failurePause(failures, DefaultInterval), want, "after %d failures", failures)
@@ -299,21 +285,17 @@ func TestHostileAnswers(t *testing.T) {
 			}
 			must.OK(t, r.end(t))
 			says.Equal(t, r.last(recorded, test.url), "", "stored")
-			if r.last(recorded, "/timezone") == "" || r.last(recorded, "/api/prometheus/sd") == "" {
-				t.Error("other answers are not stored")
-			}
-			if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues(test.reason)); n == 0 {
-				t.Errorf("no refusal for %s is counted", test.reason)
-			}
+			says.True(t, r.last(recorded, "/timezone") != "" && r.last(recorded, "/api/prometheus/sd") != "",
+				"other answers are not stored")
+			says.True(t, testutil.ToFloat64(r.metrics.refused.WithLabelValues(test.reason)) != 0,
+				"no refusal for %s is counted", test.reason)
 			warnings := 0
 			for _, entry := range r.logged.AllEntries() {
 				if strings.Contains(entry.Message, "refused") {
 					warnings++
 				}
 			}
-			if warnings != 1 {
-				t.Errorf("%d warnings in three rounds", warnings)
-			}
+			says.Equal(t, warnings, 1, "warnings in three rounds")
 		})
 	}
 }
@@ -347,12 +329,9 @@ func TestURLsAreBounded(t *testing.T) {
 	r.Round(t.Context())
 	says.Equal(t, r.dashboard.count("/nodes/"+nodeA), 0, "one more node is asked about")
 	says.Equal(t, r.last(recorded, "/nodes/"+nodeA), "", "one more node is asked about")
-	if n := testutil.ToFloat64(r.metrics.refused.WithLabelValues("urls")); n == 0 {
-		t.Error("no refusal is counted")
-	}
-	if r.last(recorded, "/timezone") == "" || r.last(recorded, summaryURL) == "" {
-		t.Error("what is asked of every session is not stored")
-	}
+	says.True(t, testutil.ToFloat64(r.metrics.refused.WithLabelValues("urls")) != 0, "no refusal is counted")
+	says.True(t, r.last(recorded, "/timezone") != "" && r.last(recorded, summaryURL) != "",
+		"what is asked of every session is not stored")
 }
 
 // TestManyURLsAreBounded: the first answers of ever more jobs and nodes count against the session's bytes too, also in
@@ -391,9 +370,7 @@ func TestFiguresThatAreNotKept(t *testing.T) {
 	})
 	before := testutil.ToFloat64(r.metrics.errors)
 	r.spoolFigures(t.Context(), &sessionState{Session: recorded}, must.Get(readSummary(strings.NewReader(liveFigures)))(t))
-	if n := testutil.ToFloat64(r.metrics.errors) - before; n != 1 {
-		t.Errorf("counted %v errors", n)
-	}
+	says.Equal(t, testutil.ToFloat64(r.metrics.errors)-before, 1, "counted")
 	if entry := r.logged.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel ||
 		!errors.Is(entry.Data[logrus.ErrorKey].(error), full) {
 		t.Errorf("logged %v", entry)

@@ -189,14 +189,11 @@ func TestRecordedDashboard(t *testing.T) {
 		"/api/v0/workers?detail=1&limit=10000", "/api/v0/placement_groups?detail=1&limit=10000",
 		"/api/cluster_status?format=1", zoneURL,
 	}, onceURLs...) {
-		if stored[want] != 1 {
-			t.Errorf("%s is stored %d times", want, stored[want])
-		}
+		says.Equal(t, stored[want], 1, "%s is stored", want)
 	}
 	says.Equal(t, stored["/api/v0/platform_events?detail=1&limit=10000"], 0, "an answer with status 404 is stored")
-	if r.versions[recorded] != "2.60.0" || r.zones[recorded] != "+00:00" || r.nodes[recorded] != 3 {
-		t.Errorf("told versions %v, zones %v, nodes %v", r.versions, r.zones, r.nodes)
-	}
+	says.True(t, r.versions[recorded] == "2.60.0" && r.zones[recorded] == "+00:00" && r.nodes[recorded] == 3,
+		"told versions %v, zones %v, nodes %v", r.versions, r.zones, r.nodes)
 	total := len(r.store.Keys())
 	r.Round(t.Context())
 	r.restart(t, nil)
@@ -204,17 +201,11 @@ func TestRecordedDashboard(t *testing.T) {
 	if n := len(r.store.Keys()); n != total {
 		t.Errorf("%d objects after rounds in which nothing changed, %d before", n, total)
 	}
-	if n := r.dashboard.count("/cluster_id"); n != 1 {
-		t.Errorf("/cluster_id was asked for %d times", n)
-	}
-	if n := r.dashboard.count("/api/data/datasets/04000000"); n != 1 {
-		t.Errorf("the datasets of an ended job were asked for %d times", n)
-	}
+	says.Equal(t, r.dashboard.count("/cluster_id"), 1, "/cluster_id was asked for")
+	says.Equal(t, r.dashboard.count("/api/data/datasets/04000000"), 1, "the datasets of an ended job were asked for")
 
 	lines := strings.Split(strings.TrimSpace(r.series.String()), "\n")
-	if len(lines) != 9 {
-		t.Fatalf("%d samples of 3 nodes in 3 rounds", len(lines))
-	}
+	must.True(t, len(lines) == 9, "%d samples of 3 nodes in 3 rounds", len(lines))
 	var s layout.Sample
 	must.OK(t, json.Unmarshal([]byte(lines[0]), &s))
 	want := layout.Sample{Time: 1795216909365, Node: nodeA, CPU: 10.3, Mem: [2]int64{2965053440, 25276514304},
@@ -242,9 +233,7 @@ func TestOnlyChangesAreStored(t *testing.T) {
 	r.Round(t.Context())
 	count := func(url string, want int) {
 		t.Helper()
-		if got := r.stored(t, recorded)[url]; got != want {
-			t.Errorf("%s is stored %d times, want %d", url, got, want)
-		}
+		says.Equal(t, r.stored(t, recorded)[url], want, "%s is stored", url)
 	}
 	r.dashboard.set(summaryURL, moved)
 	r.dashboard.set("/nodes/"+nodeA, `{"data":{"detail":{"now":2,"workers":[{"pid":1,"cpuPercent":3}]}}}`)
@@ -273,16 +262,12 @@ func TestEndOfSession(t *testing.T) {
 		"/nodes/" + nodeA: `{"cpu":1}`}
 	for name, end := range map[string]func(*testing.T, *rig){
 		"the dashboard answers": func(t *testing.T, r *rig) {
-			if err := r.end(t); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, r.end(t))
 		},
 		"the dashboard is gone": func(t *testing.T, r *rig) {
 			r.Round(t.Context())
 			r.server.Close()
-			if err := r.end(t); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, r.end(t))
 		},
 		"the collector was killed and finds another session": func(t *testing.T, r *rig) {
 			r.Round(t.Context())
@@ -315,14 +300,10 @@ func TestNumbersOfPython(t *testing.T) {
 	number := regexp.MustCompile(`"(cpu|utilizationGpu|memoryUsed)": *[0-9.]+`)
 	for i, odd := range []string{"NaN", "Infinity", "-Infinity"} {
 		summary := number.ReplaceAllString(answers[summaryURL], `"$1": `+odd)
-		if summary == answers[summaryURL] {
-			t.Fatal("the recorded answer has no such figures")
-		}
+		must.True(t, summary != answers[summaryURL], "the recorded answer has no such figures")
 		r.dashboard.set(summaryURL, summary)
 		r.Round(t.Context())
-		if r.series.Len() <= figures {
-			t.Errorf("%s: no figures are stored", odd)
-		}
+		says.True(t, r.series.Len() > figures, "%s: no figures are stored", odd)
 		figures = r.series.Len()
 		says.Equal(t, r.dashboard.count("/nodes/"+nodeA), i+2, odd+": requests for a node's details")
 		says.Equal(t, r.stored(t, recorded)[summaryURL], 1, odd+": stored versions")
@@ -338,9 +319,7 @@ func TestAllowance(t *testing.T) {
 		r.Round(t.Context())
 		time.Sleep(time.Millisecond)
 	}
-	if r.session.Bytes > 10_000 {
-		t.Errorf("%d bytes stored of 10,000", r.session.Bytes)
-	}
+	says.True(t, r.session.Bytes <= 10_000, "%d bytes stored of 10,000", r.session.Bytes)
 	if n := r.stored(t, recorded)["/events"]; n < 10 || n > 50 {
 		t.Errorf("%d versions", n)
 	}
@@ -421,9 +400,7 @@ func TestHugeAnswerIsRefused(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded),
 		"/events": strings.Repeat("x", layout.MaxSnapshot+1)})
 	r.Round(t.Context())
-	if n := r.stored(t, recorded)["/events"]; n != 0 {
-		t.Errorf("stored %d times", n)
-	}
+	says.Equal(t, r.stored(t, recorded)["/events"], 0, "stored")
 	if left, err := filepath.Glob(filepath.Join(r.dir, recorded, "*.tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
@@ -471,10 +448,9 @@ func TestToken(t *testing.T) {
 		"none":                                 {token: Token("token", "", []string{missing, empty}), error: missing},
 	} {
 		got, err := test.token()
-		if got != test.want || (err == nil) != (test.error == "") ||
-			(err != nil && !strings.Contains(err.Error(), test.error)) {
-			t.Errorf("%s: token %q, %v, want %q", name, got, err, test.want)
-		}
+		says.True(t, got == test.want && (err == nil) == (test.error == "") &&
+			(err == nil || strings.Contains(err.Error(), test.error)), "%s: token %q, %v, want %q", name, got, err,
+			test.want)
 	}
 	if files := TokenFiles("", true); files[0] != "/var/run/secrets/ray.io/serviceaccount/token" {
 		t.Errorf("Kubernetes' token is looked for in %v", files)
@@ -489,9 +465,8 @@ func TestToken(t *testing.T) {
 	body := must.Get(client.Get(t.Context(), "/x"))(t)
 	_ = body.Close()
 	says.Equal(t, d.header.Get("X-Ray-Authorization"), "Bearer secret", "header %v", d.header)
-	if client.http.Transport.(*http.Transport).Proxy != nil {
-		t.Error("the dashboard is asked, and the token sent, through the environment's proxy")
-	}
+	says.True(t, client.http.Transport.(*http.Transport).Proxy == nil,
+		"the dashboard is asked, and the token sent, through the environment's proxy")
 	for _, bad := range []string{"", "http://", "ftp://x", "http://a b"} {
 		if _, err := NewClient(bad, nil); err == nil {
 			t.Errorf("NewClient(%q) is no error", bad)
@@ -542,9 +517,7 @@ func TestCostlyAnswersRest(t *testing.T) {
 	} {
 		says.Equal(t, e.pauseAfter(took), want, "after an answer that took %s, left alone for", took)
 	}
-	if got := (endpoint{}).pauseAfter(time.Second); got != 0 {
-		t.Errorf("left alone for %s, want none", got)
-	}
+	says.Equal(t, (endpoint{}).pauseAfter(time.Second), 0, "left alone for")
 }
 
 // TestRecordingsAreAskedTheSame: sessions of recordings have the answers that a collector stores.
@@ -556,7 +529,5 @@ func TestRecordingsAreAskedTheSame(t *testing.T) {
 	got := slices.Clone(recording.SnapshotURLs)
 	slices.Sort(want)
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		t.Errorf("recordings are asked %q, dashboards %q", got, want)
-	}
+	says.EqualSlices(t, got, want, "recordings are asked")
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // die leaves a spool as a killed process does: the folder's lock goes, nothing is written any more.
@@ -108,9 +109,7 @@ func (w *world) ship(put answer) {
 	w.shipping[st.Key()] = true
 	if _, err := shipSlowly(st, w.store, 1+w.random.Int64N(400), w.known, put, w.meanwhile); err != nil {
 		w.unread++
-		if errors.Is(err, errUnequal) {
-			w.t.Error(err)
-		}
+		says.True(w.t, !errors.Is(err, errUnequal), err)
 	}
 	delete(w.shipping, st.Key())
 }
@@ -235,9 +234,7 @@ func TestChance(t *testing.T) {
 					w.step(test.mix.crash, test.mix.powerLoss, test.mix.faults, test.mix.intruder)
 				}
 				w.check(test.most)
-				if t.Failed() {
-					t.Fatalf("seed %d", seed)
-				}
+				must.True(t, !t.Failed(), "seed %d", seed)
 			}
 		})
 	}
@@ -440,15 +437,11 @@ func TestKill(t *testing.T) {
 	stored := b.lines()
 	for i := range answered {
 		for _, l := range []string{line("a", i), line(string(rune('b'+i%3)), i)} {
-			if n := stored[batchOf(l)[0].Stream+": "+l]; n != 1 {
-				t.Errorf("event %d is stored %d times", i, n)
-			}
+			says.Equal(t, stored[batchOf(l)[0].Stream+": "+l], 1, "event %d is stored", i)
 		}
 	}
 	for l, n := range stored {
-		if n > 1 {
-			t.Errorf("%d times stored: %s", n, l)
-		}
+		says.True(t, n <= 1, "%d times stored: %s", n, l)
 	}
 	t.Logf("killed %d times: %d batches answered for, %d lines stored, none lost, none twice", rounds, len(answered),
 		len(stored))

@@ -77,9 +77,7 @@ func TestTornTailOnAFailingDisk(t *testing.T) {
 			opts.disk = disk
 			disk.setFail(failing(syscall.ENOSPC, operation))
 			s := reopen(t, dir, opts)
-			if n := count(s.metrics.diskErrors); n != 1 {
-				t.Errorf("%s fails: %v errors of the disk", operation, n)
-			}
+			says.Equal(t, count(s.metrics.diskErrors), 1, "%s fails", operation)
 			disk.setFail(nil)
 			if restarted {
 				must.OK(t, s.Close())
@@ -142,9 +140,7 @@ func damage(t *testing.T, path, what string) {
 	t.Helper()
 	b := must.Get(os.ReadFile(path))(t)
 	i := bytes.Index(b, []byte(what))
-	if i < 0 {
-		t.Fatalf("%q is not in %s", what, path)
-	}
+	must.True(t, i >= 0, "%q is not in %s", what, path)
 	b[i+3] ^= 0x10
 	must.OK(t, os.WriteFile(path, b, 0o600))
 }
@@ -215,20 +211,16 @@ func FuzzLoader(f *testing.F) {
 		seg := &segment{skip: make(map[int64]int64)}
 		l := loader{spool: s, segment: seg, window: newWindow(bytes.NewReader(b), int64(len(b))), buf: make([]byte, 64)}
 		end, err := l.addRecords()
-		if err != nil || end > int64(len(b)) {
-			t.Fatalf("end %d of %d, %v", end, len(b), err)
-		}
+		must.True(t, err == nil && end <= int64(len(b)), "end %d of %d, %v", end, len(b), err)
 		var last int64
 		for _, e := range l.spans {
-			if e.span.n <= 0 || e.span.at < last || e.span.at+headerBytes+e.span.n > end || e.stream == nil {
-				t.Fatalf("%+v behind byte %d, the segment ends at %d", e.span, last, end)
-			}
+			must.True(t, e.span.n > 0 && e.span.at >= last && e.span.at+headerBytes+e.span.n <= end && e.stream != nil,
+				"%+v behind byte %d, the segment ends at %d", e.span, last, end)
 			last = e.span.at
 		}
 		for from, to := range seg.skip {
-			if to <= from || to > end || !seg.damaged {
-				t.Fatalf("skips from %d to %d of %d, damaged %v", from, to, end, seg.damaged)
-			}
+			must.True(t, to > from && to <= end && seg.damaged, "skips from %d to %d of %d, damaged %v", from, to, end,
+				seg.damaged)
 		}
 	})
 }
@@ -275,18 +267,15 @@ func FuzzSegment(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, segment, positions []byte) {
 		dir := t.TempDir()
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, segmentName(1)), sealed(segment), 0o600),
-			os.WriteFile(filepath.Join(dir, positionsFile), positions, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t,
+			errors.Join(os.WriteFile(filepath.Join(dir, segmentName(1)), sealed(segment), 0o600),
+				os.WriteFile(filepath.Join(dir, positionsFile), positions, 0o600)))
 		opts := testOptions()
 		opts.disk = fastDisk{}
 		s := reopen(t, dir, opts)
 		known, b := make(map[string]bool), newStore()
 		for rounds := 0; len(s.Streams()) > 0; rounds++ {
-			if rounds > 10_000 {
-				t.Fatal("never empty")
-			}
+			must.True(t, rounds <= 10_000, "never empty")
 			for _, st := range s.Streams() {
 				// Data that are no lines are none of the spool's own; they are read all the same.
 				_, _ = shipOne(st, b, []int64{1 << 20, 40}[rounds%2], known, kept)
@@ -297,9 +286,7 @@ func FuzzSegment(f *testing.F) {
 		}
 		mustAppend(t, s, line("new", 1))
 		drain(t, s, b, 1<<20)
-		if b.lines()["new: "+line("new", 1)] != 1 {
-			t.Fatal("what was appended is not stored")
-		}
+		must.True(t, b.lines()["new: "+line("new", 1)] == 1, "what was appended is not stored")
 		if len(segments(t, dir)) > 0 {
 			t.Fatalf("left %v", segments(t, dir))
 		}
@@ -363,24 +350,19 @@ func FuzzDamage(f *testing.F) {
 		for i, lines := range w.lines {
 			end, lost := w.ends[i], takeOut(lines)
 			hurt := flipped && start <= int(at) && int(at) < end
-			if size < end && lost < len(lines) || size >= end && hurt != (lost > 0) {
-				t.Errorf("batch %d, which ends at %d of %d, lost %d of %d lines", i, end, size, lost, len(lines))
-			}
+			says.True(t, (size >= end || lost >= len(lines)) && (size < end || hurt == (lost > 0)),
+				"batch %d, which ends at %d of %d, lost %d of %d lines", i, end, size, lost, len(lines))
 			start, whole = end, whole || size == end
 		}
-		if takeOut([]string{next}) > 0 || len(stored) > 0 {
-			t.Errorf("what comes next is lost, or stored is what was never appended: %v", stored)
-		}
+		says.True(t, takeOut([]string{next}) <= 0 && len(stored) <= 0,
+			"what comes next is lost, or stored is what was never appended: %v", stored)
 		torn, bad, aside := count(s.metrics.torn), count(s.metrics.damaged), len(quarantined(t, dir))
 		switch {
 		case flipped && size == len(w.bytes):
-			if torn+bad != 1 || aside != 1 {
-				t.Errorf("flipped: %v torn, %v damaged, %d set aside", torn, bad, aside)
-			}
+			says.True(t, torn+bad == 1 && aside == 1, "flipped: %v torn, %v damaged, %d set aside", torn, bad, aside)
 		case !flipped:
-			if bad != 0 || torn != map[bool]float64{true: 0, false: 1}[whole] || aside > 0 == whole {
-				t.Errorf("cut: %v torn, %v damaged, %d set aside", torn, bad, aside)
-			}
+			says.True(t, bad == 0 && torn == map[bool]float64{true: 0, false: 1}[whole] && aside > 0 != whole,
+				"cut: %v torn, %v damaged, %d set aside", torn, bad, aside)
 		}
 		must.OK(t, s.Close())
 	})

@@ -42,9 +42,7 @@ func TestCompactionEnds(t *testing.T) {
 			must.Get(shipOne(s.findOrMakeStream(stream), b, 100, known, kept))(t)
 		}
 	}
-	if segments > 2 {
-		t.Errorf("%d segments were written", segments)
-	}
+	says.True(t, segments <= 2, "%d segments were written", segments)
 }
 
 // TestDeletedFiles: a program that cleans /tmp deletes the folder of an open spool, or a part of it. What waited there
@@ -86,9 +84,7 @@ func TestDeletedFiles(t *testing.T) {
 				}
 				for i := 3; i < 6; i++ {
 					for try := 0; s.Append(t.Context(), batchOf(line("a", i), line("b", i))) != nil; try++ {
-						if try > 2 {
-							t.Fatal("nothing is kept any more")
-						}
+						must.True(t, try <= 2, "nothing is kept any more")
 					}
 					kept = append(kept, line("a", i), line("b", i))
 				}
@@ -121,9 +117,8 @@ func TestClockThatIsSet(t *testing.T) {
 			if ahead := time.Until(arrived); ahead > 0 {
 				t.Errorf("lines arrived in %v", ahead)
 			}
-			if !strings.Contains(arrived.String(), " m=") {
-				t.Errorf("%v has no monotonic reading, so the clock decides how long ago that is", arrived)
-			}
+			says.True(t, strings.Contains(arrived.String(), " m="),
+				"%v has no monotonic reading, so the clock decides how long ago that is", arrived)
 		}
 	}
 	s := reopen(t, dir, testOptions())
@@ -176,9 +171,7 @@ func TestGapBehindPosition(t *testing.T) {
 	mustAppend(t, s, line("a", 1))
 	drain(t, s, b, 1<<20)
 	disk.setFail(failing(syscall.ENOSPC, "write"))
-	if err := s.Append(t.Context(), batchOf(line("a", 2))); err == nil {
-		t.Fatal("kept on a full disk")
-	}
+	must.True(t, s.Append(t.Context(), batchOf(line("a", 2))) != nil, "kept on a full disk")
 	disk.setFail(nil)
 	mustAppend(t, s, line("a", 3))
 	s.die()

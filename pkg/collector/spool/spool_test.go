@@ -30,14 +30,10 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 	for _, l := range lines {
 		stream := batchOf(l)[0].Stream
 		n := stored[stream+": "+l]
-		if n == 0 || n > most {
-			t.Errorf("%q is stored %d times", l, n)
-		}
+		says.True(t, n != 0 && n <= most, "%q is stored %d times", l, n)
 		delete(stored, stream+": "+l)
 	}
-	if len(stored) > 0 {
-		t.Errorf("stored but never kept: %v", stored)
-	}
+	says.True(t, len(stored) <= 0, "stored but never kept: %v", stored)
 }
 
 func segments(t testing.TB, dir string) []string {
@@ -76,22 +72,17 @@ func TestAppendAndShip(t *testing.T) {
 	if shipped, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{"a": true}, kept); !shipped || err != nil {
 		t.Fatal(shipped, err)
 	}
-	if end := int64(len(line("a", 1)) * 3); string(b.chunks["a"][end]) != line("a", 4) {
-		t.Errorf("a is %v", b.chunks["a"])
-	}
+	says.True(t, string(b.chunks["a"][int64(len(line("a", 1))*3)]) == line("a", 4), "a is %v", b.chunks["a"])
 }
 
 func TestPieceMustBeLines(t *testing.T) {
 	s := reopen(t, t.TempDir(), testOptions())
 	for _, p := range []Lines{{"", []byte("x\n")}, {"a", nil}, {"a", []byte("x")},
 		{strings.Repeat("k", maxKeyBytes+1), []byte("x\n")}} {
-		if err := s.Append(t.Context(), []Lines{{"a", []byte("good\n")}, p}); err == nil {
-			t.Errorf("%.20q %q was kept", p.Stream, p.Data)
-		}
+		says.True(t, s.Append(t.Context(), []Lines{{"a", []byte("good\n")}, p}) != nil, "%.20q %q was kept", p.Stream,
+			p.Data)
 	}
-	if s.Streams() != nil {
-		t.Error("a part of a refused batch was kept")
-	}
+	says.True(t, s.Streams() == nil, "a part of a refused batch was kept")
 	must.OK(t, s.Append(t.Context(), nil))
 }
 
@@ -111,9 +102,7 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	b := newStore()
 	drain(t, s, b, 2<<20)
 	checkStored(t, b, lines, 1)
-	if len(b.chunks["a"]) < 3 {
-		t.Errorf("%d chunks", len(b.chunks["a"]))
-	}
+	says.True(t, len(b.chunks["a"]) >= 3, "%d chunks", len(b.chunks["a"]))
 }
 
 // TestSmallChunks: a store that takes little at a time gets a batch in parts, cut between lines, over restarts and lost
@@ -142,9 +131,8 @@ func TestSmallChunks(t *testing.T) {
 	drain(t, s, b, 20<<10)
 	checkStored(t, b, lines[:len(b.lines())], 1)
 	for offset, chunk := range b.chunks["a"] {
-		if len(chunk) > 20<<10 && bytes.Count(chunk, []byte("\n")) > 1 {
-			t.Errorf("%d bytes at %d", len(chunk), offset)
-		}
+		says.True(t, len(chunk) <= 20<<10 || bytes.Count(chunk, []byte("\n")) <= 1, "%d bytes at %d", len(chunk),
+			offset)
 	}
 	if n := len(b.lines()); n < 40 || n >= 299 {
 		t.Errorf("%d lines are stored of a block that was damaged", n)
@@ -178,9 +166,8 @@ func TestReaderSeeks(t *testing.T) {
 	}
 	must.OK(t, st.Resume(0))
 	offset, n, oldest := st.Pending(1 << 20)
-	if offset != 0 || n != int64(len(want)) || oldest.Before(began) || oldest.After(time.Now()) {
-		t.Fatalf("pending %d bytes at %d since %v, want %d", n, offset, oldest, len(want))
-	}
+	must.True(t, offset == 0 && n == int64(len(want)) && !oldest.Before(began) && !oldest.After(time.Now()),
+		"pending %d bytes at %d since %v, want %d", n, offset, oldest, len(want))
 	if _, err := st.Open(0, n+1); err == nil {
 		t.Error("opened more than there is")
 	}
@@ -191,9 +178,7 @@ func TestReaderSeeks(t *testing.T) {
 			t.Fatalf("seek to %d, %v", got, err)
 		}
 		got, err := io.ReadAll(r)
-		if err != nil || !bytes.Equal(got, want[at:]) {
-			t.Fatalf("from %d: %d bytes, %v", at, len(got), err)
-		}
+		must.True(t, err == nil && bytes.Equal(got, want[at:]), "from %d: %d bytes, %v", at, len(got), err)
 	}
 	if _, err := r.Seek(-1, io.SeekStart); err == nil {
 		t.Error("seeked before the start")
@@ -231,14 +216,10 @@ func TestCommitIsShared(t *testing.T) {
 		defer s.mu.Unlock()
 		return len(s.commit.spans) == 20
 	})
-	if s.Streams() != nil {
-		t.Error("shown before it was durable")
-	}
+	says.True(t, s.Streams() == nil, "shown before it was durable")
 	close(proceed)
 	appends.Wait()
-	if disk.syncs != 2 {
-		t.Errorf("21 batches took %d syncs, want 2", disk.syncs)
-	}
+	says.Equal(t, disk.syncs, 2, "21 batches took")
 }
 
 func TestFullAndAgainNot(t *testing.T) {
@@ -253,9 +234,8 @@ func TestFullAndAgainNot(t *testing.T) {
 			lines = append(lines, line("a", i))
 		}
 	}
-	if !errors.Is(err, ErrFull) || len(lines) < 5 || s.used > opts.MaxBytes {
-		t.Fatalf("%v after %d lines and %d bytes", err, len(lines), s.used)
-	}
+	must.True(t, errors.Is(err, ErrFull) && len(lines) >= 5 && s.used <= opts.MaxBytes,
+		"%v after %d lines and %d bytes", err, len(lines), s.used)
 	says.Equal(t, count(s.metrics.failed.WithLabelValues("full")), 1, "counted")
 	drain(t, s, b, 1<<20)
 	mustAppend(t, s, line("a", 1000))
@@ -305,9 +285,7 @@ func TestTooManyWholes(t *testing.T) {
 	if err := s.Append(t.Context(), list); !errors.Is(err, ErrFull) {
 		t.Fatalf("%v, want ErrFull", err)
 	}
-	if s.Streams() != nil {
-		t.Fatal("a part of a refused batch is kept")
-	}
+	must.True(t, s.Streams() == nil, "a part of a refused batch is kept")
 	mustAppend(t, s, line("a", 1))
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -63,9 +64,7 @@ func (b *store) checkGaps(t *testing.T) {
 	for stream, chunks := range b.chunks {
 		end := int64(0)
 		for _, offset := range slices.Sorted(maps.Keys(chunks)) {
-			if offset > end {
-				t.Errorf("%s has no bytes from %d to %d", stream, end, offset)
-			}
+			says.True(t, offset <= end, "%s has no bytes from %d to %d", stream, end, offset)
 			end = max(end, offset+int64(len(chunks[offset])))
 		}
 	}

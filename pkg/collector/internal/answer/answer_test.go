@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -69,12 +70,9 @@ func TestBounds(t *testing.T) {
 			_, err = r.Token()
 		}
 		var refusal *Refusal
-		if !errors.As(err, &refusal) || refusal.Reason != test.reason || !strings.Contains(err.Error(), "more than") {
-			t.Errorf("%s: %v", name, err)
-		}
-		if e.read > test.most {
-			t.Errorf("%s: %d bytes were read", name, e.read)
-		}
+		says.True(t, errors.As(err, &refusal) && refusal.Reason == test.reason &&
+			strings.Contains(err.Error(), "more than"), "%s: %v", name, err)
+		says.True(t, e.read <= test.most, "%s: %d bytes were read", name, e.read)
 	}
 }
 
@@ -94,8 +92,6 @@ func TestBoundsOfRows(t *testing.T) {
 		e := &endless{text: test.text}
 		err := Each(io.MultiReader(strings.NewReader(test.begin), e), test.path, "nodes", MaxNodes,
 			func(struct{ A any }) error { return nil })
-		if err == nil || e.read > 3*MaxRow {
-			t.Errorf("%s: %v after %d bytes", name, err, e.read)
-		}
+		says.True(t, err != nil && e.read <= 3*MaxRow, "%s: %v after %d bytes", name, err, e.read)
 	}
 }
