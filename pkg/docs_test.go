@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestPagesNameFiles: every file and folder of the repository that a page names is there.
 func TestPagesNameFiles(t *testing.T) {
-	path := regexp.MustCompile(
-		`(?m)(?:^|[^\w./-])((?:pkg|internal|cmd|config|docs|test|scripts)/[\w./{},-]*[\w}])`)
+	path := regexp.MustCompile(`(?m)(?:^|[^\w./-])((?:pkg|internal|cmd|config|docs|test|scripts)/[\w./{},-]*[\w}])`)
 	found := 0
 	for where, page := range pages(t) {
 		for _, m := range path.FindAllStringSubmatch(page, -1) {
@@ -29,9 +29,7 @@ func TestPagesNameFiles(t *testing.T) {
 			}
 		}
 	}
-	if found < 300 {
-		t.Errorf("only %d are named", found)
-	}
+	says.True(t, found >= 300, "only %d are named", found)
 }
 
 // TestPagesNameTests: every target of make, test and benchmark that the pages name is there: they are how a figure is
@@ -55,9 +53,7 @@ func TestPagesNameTests(t *testing.T) {
 			}
 		}
 	}
-	if found < 80 {
-		t.Errorf("only %d are named", found)
-	}
+	says.True(t, found >= 80, "only %d are named", found)
 }
 
 // sources are the Go files below a folder that a function selects.
@@ -128,14 +124,11 @@ func TestPagesNameMetrics(t *testing.T) {
 	for where, text := range texts {
 		for _, name := range metric.FindAllString(text, -1) {
 			named++
-			if !slices.Contains(names, name) && !slices.Contains(names, ofHistogram.ReplaceAllString(name, "")) {
-				t.Errorf("%s names %s, which is no metric", where, name)
-			}
+			says.True(t, slices.Contains(names, name) || slices.Contains(names, ofHistogram.ReplaceAllString(name, "")),
+				"%s names %s, which is no metric", where, name)
 		}
 	}
-	if named < 80 {
-		t.Errorf("only %d metrics are named", named)
-	}
+	says.True(t, named >= 80, "only %d metrics are named", named)
 	documented := make(map[string]bool)
 	for line := range strings.Lines(texts["../docs/operations.md"]) {
 		for _, name := range metric.FindAllString(line, -1) {
@@ -151,9 +144,7 @@ func TestPagesNameMetrics(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if !documented[name] {
-			t.Errorf("docs/operations.md does not have %s", name)
-		}
+		says.True(t, documented[name], "docs/operations.md does not have %s", name)
 	}
 }
 
@@ -179,15 +170,11 @@ func TestTroubleshootingQuotesMessages(t *testing.T) {
 					continue
 				}
 				found++
-				if !strings.Contains(text, part) && !saidInParts(text, part) {
-					t.Errorf("nothing says %q", part)
-				}
+				says.True(t, strings.Contains(text, part) || saidInParts(text, part), "nothing says %q", part)
 			}
 		}
 	}
-	if found < 15 {
-		t.Errorf("only %d messages are quoted", found)
-	}
+	says.True(t, found >= 15, "only %d messages are quoted", found)
 }
 
 // saidInParts reports whether a message is one with a word put in by a format: each half of it is said.

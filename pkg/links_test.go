@@ -8,6 +8,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 var (
@@ -41,9 +45,7 @@ func pages(t *testing.T) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return texts
 }
 
@@ -72,9 +74,7 @@ func TestLinks(t *testing.T) {
 			}
 		}
 	}
-	if checked < 50 {
-		t.Errorf("only %d links were found", checked)
-	}
+	says.True(t, checked >= 50, "only %d links were found", checked)
 }
 
 // hasHeading says whether a heading has an anchor: its words in small letters, joined by "-".

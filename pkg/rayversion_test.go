@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/semver"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestNewestRay: the newest Ray of which there is a recording is the one that the Makefile and the images have, that is
@@ -26,18 +27,15 @@ func TestNewestRay(t *testing.T) {
 	_, newest, _ = strings.Cut(newest, "/ray-") // such as 2.60
 	makefile := string(must.Get(os.ReadFile("../Makefile"))(t))
 	found := regexp.MustCompile(`(?m)^RAY_VERSION \?= (` + regexp.QuoteMeta(newest) + `\.\d+)$`).FindStringSubmatch(makefile)
-	if found == nil {
-		t.Fatalf("there is a recording of Ray %s, and RAY_VERSION in the Makefile is another one", newest)
-	}
+	must.True(t, found != nil, "there is a recording of Ray %s, and RAY_VERSION in the Makefile is another one", newest)
 	version := found[1]
 	for file, want := range map[string]string{
 		"Makefile": "RAY_VERSIONS ?= " + version, "Dockerfile.historyserver": `ARG RAY_VERSIONS="` + version,
 		"scripts/ray-wheels.txt": "ray==" + version + " ", "docs/compatibility.md": version, "docs/metrics.md": version,
 		"docs/operations.md": version, "pkg/dashboard/fidelity_test.go": newest, "test/kube/head.py": version,
 	} {
-		if text := string(must.Get(os.ReadFile("../" + file))(t)); !strings.Contains(text, want) {
-			t.Errorf("%s does not have %q: there is a recording of Ray %s", file, want, newest)
-		}
+		says.True(t, strings.Contains(string(must.Get(os.ReadFile("../"+file))(t)), want),
+			"%s does not have %q: there is a recording of Ray %s", file, want, newest)
 	}
 	used := regexp.MustCompile(`(?:rayproject/ray:|rayVersion"?: ?"|"--ray", default="|ray\[default\]==|--ray-version=)(\d+\.\d+\.\d+)`)
 	count := 0
@@ -54,7 +52,5 @@ func TestNewestRay(t *testing.T) {
 			return nil
 		}))
 	}
-	if count < 30 {
-		t.Errorf("only %d uses were found", count)
-	}
+	says.True(t, count >= 30, "only %d uses were found", count)
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const architecture = "../docs/architecture.md"
@@ -22,9 +23,7 @@ func rooms(t *testing.T) (names []string, rows map[string]string) {
 	t.Helper()
 	text := must.Get(os.ReadFile(architecture))(t)
 	_, table, ok := strings.Cut(string(text), "\n| room |")
-	if !ok {
-		t.Fatal("there is no table of rooms")
-	}
+	must.True(t, ok, "there is no table of rooms")
 	table, _, _ = strings.Cut(table, "\n\n")
 	rows = make(map[string]string)
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|.*$").FindAllStringSubmatch(table, -1) {
@@ -78,9 +77,7 @@ func TestRooms(t *testing.T) {
 		})
 		must.OK(t, err)
 	}
-	if imports < 100 {
-		t.Errorf("only %d imports were read", imports)
-	}
+	says.True(t, imports >= 100, "only %d imports were read", imports)
 }
 
 // TestRoomsNameTheirParts: the row of a room names the folders of Go code in it, except for internal ones.
@@ -95,9 +92,8 @@ func TestRoomsNameTheirParts(t *testing.T) {
 				return fs.SkipDir
 			}
 			code, err := filepath.Glob(path + "/*.go")
-			if len(code) > 0 && !strings.Contains(rows[room], "`"+entry.Name()+"`") {
-				t.Errorf("the row of %s does not name pkg/%s", room, path)
-			}
+			says.True(t, len(code) <= 0 || strings.Contains(rows[room], "`"+entry.Name()+"`"),
+				"the row of %s does not name pkg/%s", room, path)
 			return err
 		}))
 	}
@@ -149,12 +145,9 @@ func TestArchitectureNamesPlaces(t *testing.T) {
 				return err == nil && regexp.MustCompile(`\b`+name+`\b`).Match(code)
 			}
 			in := func(folder string) bool { return isThere(folder + "/" + file) }
-			if !isThere(file) && !slices.ContainsFunc(folders, in) {
-				t.Errorf("%s: there is no %s with %q", title, file, name)
-			}
+			says.True(t, isThere(file) || slices.ContainsFunc(folders, in), "%s: there is no %s with %q", title, file,
+				name)
 		}
 	}
-	if checked < 180 {
-		t.Errorf("only %d places were read", checked)
-	}
+	says.True(t, checked >= 180, "only %d places were read", checked)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // document is a page of docs/.
@@ -28,9 +29,7 @@ func openDocument(t *testing.T, name string) document {
 func (d document) row(name string) (numbers []float64) {
 	d.t.Helper()
 	_, rest, ok := strings.Cut(d.text, "\n| "+name)
-	if !ok {
-		d.t.Fatalf("no row %q", name)
-	}
+	must.True(d.t, ok, "no row %q", name)
 	rest, _, _ = strings.Cut(rest, "\n")
 	_, cells, _ := strings.Cut(rest, "|")
 	for _, n := range regexp.MustCompile(`[0-9][0-9,.]*`).FindAllString(cells, -1) {
@@ -54,13 +53,10 @@ func TestSizes(t *testing.T) {
 	prices := cost.row("Amazon S3 ")
 	same := func(what string, got, want, tolerance float64) {
 		t.Helper()
-		if math.Abs(got-want) > tolerance*want {
-			t.Errorf("%s: %g in the docs, computed %g", what, got, want)
-		}
+		says.True(t, !(math.Abs(got-want) > tolerance*want), "%s: %g in the docs, computed %g", what, got, want)
 	}
 	hours := func(workers, heads float64) (requests, gigabytes float64) {
-		return workers*worker.requests + heads*head.requests,
-			(workers*worker.megabytes + heads*head.megabytes) / 1000
+		return workers*worker.requests + heads*head.requests, (workers*worker.megabytes + heads*head.megabytes) / 1000
 	}
 	for name, clusters := range map[string]float64{"10 ": 10, "300 ": 300, "5,000 ": 5000} {
 		requests, gigabytes := hours(clusters*9*240, clusters*240)

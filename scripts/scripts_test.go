@@ -133,9 +133,7 @@ func TestFuzzFindings(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.MkdirAll(filepath.Join(dir, "pkg", "x"), 0o755))
 	must.OK(t, os.Mkdir(filepath.Join(dir, "internal"), 0o755))
-	write := func(name, text string) {
-		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
-	}
+	write := func(name, text string) { must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755)) }
 	write("pkg/x/x_test.go", "package x\n\nfunc FuzzX(f *testing.F) {}\n")
 	write("go", fakeGo)
 	const progress = "fuzz: elapsed: 6s, execs: 226 (0/sec), new interesting: 1 (total: 70)\n"
