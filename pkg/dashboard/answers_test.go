@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -34,10 +35,9 @@ func TestWritesAreRefused(t *testing.T) {
 		{"GET", "/task/traceback"}, {"GET", "/memory_profile"}, {"POST", "/report_events"},
 	} {
 		w := a.do(tt.method, tt.url)
-		if w.Code != http.StatusMethodNotAllowed || !strings.HasPrefix(w.Body.String(),
-			"This is a stored session of a Ray cluster") {
-			t.Errorf("%s %s: %d %s", tt.method, tt.url, w.Code, w.Body)
-		}
+		says.True(t, w.Code == http.StatusMethodNotAllowed &&
+			strings.HasPrefix(w.Body.String(), "This is a stored session of a Ray cluster"), "%s %s: %d %s", tt.method,
+			tt.url, w.Code, w.Body)
 	}
 }
 
@@ -84,9 +84,7 @@ func TestMetrics(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := made(t, func(*session.Session) {}).session
 			w := newAsker(t, s, tt.opts).get(tt.url)
-			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.answer) {
-				t.Errorf("%d %s, want %s", w.Code, w.Body, tt.answer)
-			}
+			response.Is(t, w, tt.status, tt.answer, "%d %s, want %s", w.Code, w.Body, tt.answer)
 		})
 	}
 }
@@ -98,9 +96,7 @@ func TestSecrets(t *testing.T) {
 	job := entities.Job{ID: rayid.Job{1}, RuntimeEnv: `{"env_vars": {"B": "secret1"}}`,
 		Transitions: []entities.JobTransition{{State: "CREATED", Time: 1}}}
 	broken := entities.Actor{ID: rayid.Actor{2}, Defined: true, RuntimeEnv: `secret3`}
-	a := made(t, func(s *session.Session) {
-		s.Actors, s.Jobs = []entities.Actor{actor, broken}, []entities.Job{job}
-	})
+	a := made(t, func(s *session.Session) { s.Actors, s.Jobs = []entities.Actor{actor, broken}, []entities.Job{job} })
 	for _, url := range []string{"/api/jobs/", "/api/jobs/01000000", "/api/v0/jobs?detail=1",
 		"/api/v0/actors?detail=1"} {
 		if w := a.get(url); !strings.Contains(w.Body.String(), "secret1") {
@@ -121,15 +117,13 @@ func TestUnreadableStore(t *testing.T) {
 	rec := recording.Open(t)
 	dir := rec.Store()
 	s := load(t, dir, rec.Session)
-	must.OK(t, os.RemoveAll(filepath.Join(dir,
-		filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))))
+	must.OK(t, os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))))
 	a := newAsker(t, s, Options{})
 	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version"} {
 		w := a.get(url)
-		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" ||
-			!strings.Contains(w.Body.String(), "could not be read from the object store") {
-			t.Errorf("%s: %d %s", url, w.Code, w.Body)
-		}
+		says.True(t, w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "" &&
+			strings.Contains(w.Body.String(), "could not be read from the object store"), "%s: %d %s", url, w.Code,
+			w.Body)
 	}
 }
 

@@ -149,9 +149,8 @@ func TestLogsOfDrivers(t *testing.T) {
 	}
 	for _, job := range []string{"02000000", "03000000"} {
 		found, _, err := LogsAbout(t.Context(), &m, url.Values{"job_id": {job}})
-		if err != nil || len(found) == 0 || found[0].Path != "job-driver-steps.log" || found[0].Node.String() != node {
-			t.Errorf("about job %s: %v, %v", job, found, err)
-		}
+		says.True(t, err == nil && len(found) != 0 && found[0].Path == "job-driver-steps.log" &&
+			found[0].Node.String() == node, "about job %s: %v, %v", job, found, err)
 	}
 }
 
@@ -184,8 +183,7 @@ func TestCompareDrivers(t *testing.T) {
 	for _, job := range []string{"steps", "02000000", "03000000"} {
 		report, err := New(Options{Log: logrus.New()}).Compare(t.Context(), open,
 			compare.Question{Session: entry, With: &entry, Asked: compare.Asked{Job: job, WithJob: "04000000"}}, false, 0)
-		if err != nil || report.Session.Tasks.Attempts != 2 || report.With.Tasks.Attempts != 1 {
-			t.Errorf("%s: %+v, %v", job, report, err)
-		}
+		says.True(t, err == nil && report.Session.Tasks.Attempts == 2 && report.With.Tasks.Attempts == 1, "%s: %+v, %v",
+			job, report, err)
 	}
 }

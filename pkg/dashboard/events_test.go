@@ -108,13 +108,9 @@ func TestPlatformEventsOverSnapshot(t *testing.T) {
 	got := platformList(a)
 	for _, want := range []string{"2026-11-22T10:10:00Z saved 1", "2026-11-22T10:09:00Z saved 12",
 		"2026-11-22T10:03:00Z FailedScheduling 5"} {
-		if !slices.Contains(got, want) {
-			t.Errorf("%q is not in %q", want, got)
-		}
+		says.True(t, slices.Contains(got, want), "%q is not in %q", want, got)
 	}
-	if len(got) != 10 {
-		t.Errorf("%d events: %q", len(got), got)
-	}
+	says.Equal(t, len(got), 10, "%d events: %q", len(got), got)
 	a.at = rayevents.At("10:08:00")
 	if got := platformList(a); !slices.Contains(got, "2026-11-22T10:04:00Z BackOff 9") ||
 		slices.Contains(got, "2026-11-22T10:10:00Z saved 1") {

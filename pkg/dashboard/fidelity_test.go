@@ -10,6 +10,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -158,9 +159,7 @@ func (floors atLeast) check(t *testing.T, report *fidelity.Report, exceptions fi
 			t.Errorf("%s: share %.4f, want at least %.4f", f.Name, share, want)
 		}
 		for _, wrong := range f.WrongStatus {
-			if !exceptions.Covers(wrong) {
-				t.Errorf("%s: status %s", f.Name, wrong)
-			}
+			says.True(t, exceptions.Covers(wrong), "%s: status %s", f.Name, wrong)
 		}
 	}
 }

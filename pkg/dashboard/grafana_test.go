@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -14,8 +14,7 @@ import (
 func TestGrafanaShowsTheSessionsTime(t *testing.T) {
 	const name = "session_2026-11-20_23-19-45_581717_22125"
 	s := made(t, func(s *session.Session) {
-		s.Start, s.End = 1_795_216_785_581_717_000,
-			1_795_216_999_123_456_789
+		s.Start, s.End = 1_795_216_785_581_717_000, 1_795_216_999_123_456_789
 	}).session
 	for _, tt := range []struct {
 		what, host, url string
@@ -60,10 +59,8 @@ func TestGrafanaThroughRaysProxy(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
 	a.mux.ServeHTTP(w, r)
-	if w.Code != http.StatusOK || !strings.Contains(w.Body.String(),
-		"url=https://grafana/d/x?from=1000000000000&amp;to=2000000000000&amp;var-SessionName=session_") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	response.Is(t, w, http.StatusOK,
+		"url=https://grafana/d/x?from=1000000000000&amp;to=2000000000000&amp;var-SessionName=session_")
 }
 
 // noPanels stand for the pages of stored metrics: what they answer shows what they were asked.
@@ -87,8 +84,6 @@ func TestStoredPanels(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
 		}
 		own := Options{Services: Services{GrafanaHost: "https://grafana", Panels: noPanels{}}}
-		if w := newAsker(t, s, own).get(path); w.Code != http.StatusFound {
-			t.Errorf("%s with a Grafana: %d %s", path, w.Code, w.Body)
-		}
+		response.Is(t, newAsker(t, s, own).get(path), http.StatusFound, "", "%s with a Grafana", path)
 	}
 }

@@ -98,9 +98,7 @@ func TestSubmissionsFromAll(t *testing.T) {
 			"raysubmit_open SUCCEEDED <nil> saved; "},
 		"only saved": {rayevents.Of("NODE"), saved("RUNNING", "null"), "raysubmit_open RUNNING <nil> saved; "},
 	} {
-		t.Run(name, func(t *testing.T) {
-			says.Equal(t, jobStates(toldBy(t, tt.events, tt.saved)), tt.want)
-		})
+		t.Run(name, func(t *testing.T) { says.Equal(t, jobStates(toldBy(t, tt.events, tt.saved)), tt.want) })
 	}
 	// Its row was saved before it had a driver, though it was running.
 	const found = `"job_id": "02000000", "submission_id": "raysubmit_open", "driver_info": {"id": "02000000", `
@@ -173,9 +171,7 @@ func TestUnsavedSubmissions(t *testing.T) {
 					}
 				}
 			}
-			if seen < 4 {
-				t.Errorf("%d submissions", seen)
-			}
+			says.True(t, seen >= 4, "%d submissions", seen)
 		})
 	}
 }

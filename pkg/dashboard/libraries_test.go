@@ -84,8 +84,7 @@ func TestLibrariesOfAMoment(t *testing.T) {
 			"later,late words,boom,third,cpu,gpus\": [1"},
 		{"10:01:00", "/api/train/v2/runs/v1", `"workers": [{"status": "ALIVE", "gpus": [], "processStats": null}]`, ""},
 		{"10:01:00", "/api/train/v2/runs/v1", `"workers": [{"status": "DEAD"}]`, ""}, // of the first attempt
-		{"10:01:00", "/api/train/v2/runs",
-			`"run_status": "RUNNING", "status_detail": "", "start_time_ms"`, "boom"},
+		{"10:01:00", "/api/train/v2/runs", `"run_status": "RUNNING", "status_detail": "", "start_time_ms"`, "boom"},
 		{"10:01:00", "/api/train/v2/runs", `"workers": [{"status": "ALIVE", "gpus": [], "processStats": null}]`, ""},
 		{"10:03:10", "/api/train/v2/runs/v1", `"job_details": {"status": "RUNNING", "end_time": null, "message": null}`,
 			"late words"},
@@ -100,13 +99,10 @@ func TestLibrariesOfAMoment(t *testing.T) {
 	} {
 		a.at = rayevents.At(want.at)
 		got := a.get(want.url).Body.String()
-		if !strings.Contains(got, want.holds) {
-			t.Errorf("%s at %s lacks %s: %s", want.url, want.at, want.holds, got)
-		}
+		says.True(t, strings.Contains(got, want.holds), "%s at %s lacks %s: %s", want.url, want.at, want.holds, got)
 		for text := range strings.SplitSeq(want.lacks, ",") {
-			if text != "" && strings.Contains(got, text) {
-				t.Errorf("%s at %s holds %s: %s", want.url, want.at, text, got)
-			}
+			says.True(t, text == "" || !strings.Contains(got, text), "%s at %s holds %s: %s", want.url, want.at, text,
+				got)
 		}
 	}
 }
@@ -130,10 +126,9 @@ func TestFiniteForBrowsers(t *testing.T) {
 	a := savedSession(t, all...)
 	for url := range saved {
 		tool, browser := a.get(url), a.with("Sec-Fetch-Mode", "cors", url)
-		if tool.Code != http.StatusOK || !strings.Contains(tool.Body.String(), "NaN") &&
-			!strings.Contains(tool.Body.String(), "Infinity") {
-			t.Errorf("%s for a tool: %d %s", url, tool.Code, tool.Body)
-		}
+		says.True(t, tool.Code == http.StatusOK &&
+			(strings.Contains(tool.Body.String(), "NaN") || strings.Contains(tool.Body.String(), "Infinity")),
+			"%s for a tool: %d %s", url, tool.Code, tool.Body)
 		if !json.Valid([]byte(browser)) || url == train && !strings.Contains(browser, `"seed": null, "note": "NaN"`) {
 			t.Errorf("%s for a browser: %s", url, browser)
 		}
@@ -215,10 +210,9 @@ func TestDatasetsOfMetrics(t *testing.T) {
 			t.Errorf("rows: %s", pyjson.Append(nil, rows))
 		}
 	}
-	if len(metrics.asked) == 0 || !strings.Contains(strings.Join(metrics.asked, "\n"),
-		"max_over_time(sum by (dataset, operator) (ray_data_output_rows)[") {
-		t.Errorf("asks %q", metrics.asked)
-	}
+	says.True(t, len(metrics.asked) != 0 &&
+		strings.Contains(strings.Join(metrics.asked, "\n"),
+			"max_over_time(sum by (dataset, operator) (ray_data_output_rows)["), "asks %q", metrics.asked)
 	says.Equal(t, plain.get(path).Body.String(), before, "what is kept of the snapshot was changed")
 }
 
@@ -247,9 +241,7 @@ func TestSecretsOfTasks(t *testing.T) {
 	for agent, shown := range map[string]bool{"python-requests": true, "Mozilla/5.0": false} {
 		text := a.with("User-Agent", agent,
 			"/api/v0/tasks?detail=1&filter_keys=name&filter_predicates=%3D&filter_values=with_env")
-		if strings.Contains(text, secret) != shown || strings.Contains(text, "<redacted>") == shown ||
-			!strings.Contains(text, "API_TOKEN") {
-			t.Errorf("%s: %s", agent, text)
-		}
+		says.True(t, strings.Contains(text, secret) == shown && strings.Contains(text, "<redacted>") != shown &&
+			strings.Contains(text, "API_TOKEN"), "%s: %s", agent, text)
 	}
 }

@@ -117,9 +117,7 @@ func TestWorkerLogOfAMoment(t *testing.T) {
 		}
 		checked++
 	}
-	if checked < 5 {
-		t.Errorf("only %d tasks began later", checked)
-	}
+	says.True(t, checked >= 5, "only %d tasks began later", checked)
 }
 
 // TestTasksAreGoneThroughOnce: what tasks say about the logs of their workers at a moment, and which jobs had ended by
@@ -153,9 +151,7 @@ func TestANSIFilter(t *testing.T) {
 			must.Get(f.Write(part))(t)
 		}
 		must.OK(t, f.flush())
-		if b.String() != want {
-			t.Fatalf("in parts of %d: %q, want %q", size, b.String(), want)
-		}
+		must.True(t, b.String() == want, "in parts of %d: %q, want %q", size, b.String(), want)
 	}
 }
 
@@ -193,9 +189,7 @@ func TestGlob(t *testing.T) {
 		"(raylet|x).out": "",
 	} {
 		got, err := globLogs(t.Context(), paths, glob)
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %v, %v, want %s", glob, got, err, want)
-		}
+		says.True(t, err == nil && strings.Join(got, " ") == want, "%s: %v, %v, want %s", glob, got, err, want)
 	}
 	for _, glob := range []string{"", "/etc/*", "../*", "serve/../../*"} {
 		if got, err := globLogs(t.Context(), paths, glob); err == nil {
@@ -263,9 +257,8 @@ func FuzzAttachment(f *testing.F) {
 	f.Add("@Ь")
 	f.Fuzz(func(t *testing.T, name string) {
 		header := Attachment(name)
-		if strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }) {
-			t.Errorf("%q: %q", name, header)
-		}
+		says.True(t, !strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }), "%q: %q", name,
+			header)
 		if _, fields, err := mime.ParseMediaType(header); err != nil || fields["filename"] == "" ||
 			strings.ContainsAny(fields["filename"], `/\`) {
 			t.Errorf("%q: %q: %v", name, header, err)

@@ -218,14 +218,10 @@ func TestJobLogTail(t *testing.T) {
 			says.Equal(t, websocket.CloseStatus(err), websocket.StatusNormalClosure, "it ends with %v", err)
 			break
 		}
-		if kind != websocket.MessageText || !utf8.Valid(text) {
-			t.Fatalf("%v, or a text is cut within a character", kind)
-		}
+		must.True(t, kind == websocket.MessageText && utf8.Valid(text), "%v, or a text is cut within a character", kind)
 		got.Write(text)
 	}
-	if got.String() != log {
-		t.Errorf("%d bytes, want %d", got.Len(), len(log))
-	}
+	says.Equal(t, got.String(), log, "%d bytes, want %d", got.Len(), len(log))
 	if _, _, err := websocket.Dial(t.Context(), address+"nope/logs/tail", nil); err == nil {
 		t.Error("the log of an unknown job")
 	}
@@ -257,9 +253,8 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 	must.OK(t, err)
 	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true},
 		part{file: f, name: "a.log", end: 8, open: true})
-	if err == nil || w.Body.Len() > 0 || w.Header().Get("Content-Disposition") != "" {
-		t.Errorf("error %v after %q, %v", err, w.Body, w.Header())
-	}
+	says.True(t, err != nil && w.Body.Len() <= 0 && w.Header().Get("Content-Disposition") == "",
+		"error %v after %q, %v", err, w.Body, w.Header())
 	// Who follows a log has the answer's beginning already.
 	defer func() {
 		if cause := recover(); cause != http.ErrAbortHandler || !w.Flushed {

@@ -28,13 +28,9 @@ import (
 func (a *asker) body(url string) any {
 	a.t.Helper()
 	w := a.get(url)
-	if w.Code != 200 {
-		a.t.Fatalf("%s: %d %.300s", url, w.Code, w.Body)
-	}
+	must.True(a.t, w.Code == 200, "%s: %d %.300s", url, w.Code, w.Body)
 	v, err := pyjson.Parse(w.Body.Bytes())
-	if err != nil {
-		a.t.Fatalf("%s: %v", url, err)
-	}
+	must.OK(a.t, err, "%s", url)
 	return v
 }
 
@@ -143,25 +139,20 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 					row.Get("death_cause"))
 			}
 		}
-		if !maps.Equal(logical, listed) {
-			t.Errorf("%s: /logical/actors %v, /api/v0/actors %v", clock, logical, listed)
-		}
+		says.True(t, maps.Equal(logical, listed), "%s: /logical/actors %v, /api/v0/actors %v", clock, logical, listed)
 		nodes := 0
 		for _, v := range a.data("/nodes?view=summary").List("summary") {
 			id := v.(*pyjson.Object).Object("raylet").String("nodeId")
 			detail := a.data("/nodes/" + id).Object("detail")
 			says.Equal(t, detail.Object("raylet").String("nodeId"), id, "%s: no details of node", clock)
 			for actor := range detail.Object("actors").All() {
-				if logical[actor] == "" {
-					t.Errorf("%s: node %s has actor %s, which was not there yet", clock, id, actor)
-				}
+				says.True(t, logical[actor] != "", "%s: node %s has actor %s, which was not there yet", clock, id,
+					actor)
 			}
 			nodes++
 		}
 		status := a.data("/api/cluster_status").Object("clusterStatus").Object("autoscalerReport").Object("activeNodes")
-		if status.Len() != nodes {
-			t.Errorf("%s: cluster status shows %d nodes, the list %d", clock, status.Len(), nodes)
-		}
+		says.Equal(t, status.Len(), nodes, "%s: cluster status shows", clock)
 		if text := a.data("/api/cluster_status?format=1").String("clusterStatus"); strings.Count(text,
 			" 1 node_") != nodes {
 			t.Errorf("%s: %d nodes, and the status says\n%s", clock, nodes, text)
@@ -219,10 +210,9 @@ func TestSnapshotIsOlderThanEvents(t *testing.T) {
 		raylet.String("stateMessage") != "Expected termination: received SIGTERM" {
 		t.Errorf("node: %s", pyjson.Append(nil, raylet))
 	}
-	if got := a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id",
-		"state"); got != "65976f1a:DEAD" {
-		t.Errorf("dead nodes: %s", got)
-	}
+	says.Equal(t,
+		a.column("/api/v0/nodes?filter_keys=state&filter_predicates=%3D&filter_values=dead", "node_id", "state"),
+		"65976f1a:DEAD", "dead nodes")
 	detail := a.data("/logical/actors/" + actor.String()).Object("detail")
 	if detail.String("state") != moment.Dead || detail.String("exitDetail") != "gone" ||
 		detail.Int("endTime") != moment.Milliseconds(end) || detail.Get("processStats") != nil ||
@@ -258,9 +248,7 @@ func TestEndsThatEventsLack(t *testing.T) {
 			dead++
 		}
 	}
-	if lost == 0 || dead != lost {
-		t.Errorf("%d actors are dead, want %d", dead, lost)
-	}
+	says.True(t, lost != 0 && dead == lost, "%d actors are dead, want %d", dead, lost)
 }
 
 // TestOnlyInTheStateAPI: what no events and no other saved answer have is listed as it was saved, at the end.
@@ -301,9 +289,8 @@ func TestEmptySession(t *testing.T) {
 		}
 		url := regexp.MustCompile(`\{\w+(:\*)?\}`).ReplaceAllString(route.Path, "ffff")
 		w := a.get(url)
-		if w.Code == 404 && strings.Contains(w.Body.String(), "page not found") || w.Code == 503 || w.Body.Len() == 0 {
-			t.Errorf("%s: %d %s", url, w.Code, w.Body)
-		}
+		says.True(t, (w.Code != 404 || !strings.Contains(w.Body.String(), "page not found")) && w.Code != 503 &&
+			w.Body.Len() != 0, "%s: %d %s", url, w.Code, w.Body)
 	}
 	for url, want := range map[string]string{
 		"/api/jobs/": "[]", "/api/serve/applications/": `{"controller_info": {}, "proxies": {}, "applications": {}, "target_capacity": null}`,

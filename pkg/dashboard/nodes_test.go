@@ -40,9 +40,7 @@ func TestNodeWithoutSnapshot(t *testing.T) {
 	}
 	for title, pid := range map[string]int64{"ray::RuntimeEnvAgent": 22576, "ray::ProxyActor": 24317,
 		"ray::_StatsActor": 23716} {
-		if titles[title] != pid {
-			t.Errorf("process %d of %s, want %d", titles[title], title, pid)
-		}
+		says.Equal(t, titles[title], pid, "process %d of %s, want %d", titles[title], title, pid)
 	}
 	actor := "92a8dd2da7c2010daedd899b07000000"
 	stats := detail.Object("actors").Object(actor).Object("processStats")
@@ -107,9 +105,7 @@ func TestFiguresOfAMoment(t *testing.T) {
 			}
 		}
 	}
-	if checked < 40 {
-		t.Errorf("only %d figures were there", checked)
-	}
+	says.True(t, checked >= 40, "only %d figures were there", checked)
 }
 
 // figure is a number as it was encoded.
@@ -145,12 +141,9 @@ func TestNodeProcessesAt(t *testing.T) {
 		}
 		slices.Sort(want)
 		slices.Sort(got)
-		if len(want) == 0 || !slices.Equal(got, want) {
-			t.Errorf("after %v: %d workers, want %d", after, len(got), len(want))
-		}
+		says.True(t, len(want) != 0 && slices.Equal(got, want), "after %v: %d workers, want %d", after, len(got),
+			len(want))
 		counts = append(counts, len(got))
 	}
-	if counts[0] == counts[1] {
-		t.Errorf("%d workers at both moments: the test tells nothing", counts[0])
-	}
+	says.True(t, counts[0] != counts[1], "%d workers at both moments: the test tells nothing", counts[0])
 }

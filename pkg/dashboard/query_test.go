@@ -50,13 +50,9 @@ func TestListQuery(t *testing.T) {
 		}),
 	} {
 		got, refused := parseListQuery(ask("/?"+query, 10_000))
-		if refused == nil && got.Stop == nil {
-			t.Errorf("%s: nothing stops the query when its client leaves", query)
-		}
+		says.True(t, refused != nil || got.Stop != nil, "%s: nothing stops the query when its client leaves", query)
 		got.Stop = nil // functions are not comparable
-		if refused != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v, want %+v", query, got, refused, want)
-		}
+		says.True(t, refused == nil && reflect.DeepEqual(got, want), "%s: %+v, %v, want %+v", query, got, refused, want)
 	}
 	if q, refused := parseListQuery(ask("/?limit=15000", 20_000)); refused != nil || q.Limit != 15_000 {
 		t.Errorf("a raised limit: %+v, %v", q, refused)
@@ -239,9 +235,8 @@ func TestLivingWorkers(t *testing.T) {
 		list := a.data("/api/v0/workers?filter_keys=is_alive&filter_predicates=%3D&filter_values=" +
 			value).Object("result")
 		total, listed, matching := list.Int("total"), list.Int("num_after_truncation"), list.Int("num_filtered")
-		if matching == 0 || matching == total || leftOut && listed != matching || !leftOut && listed != total {
-			t.Errorf("is_alive=%s: %d of %d listed, %d match", value, listed, total, matching)
-		}
+		says.True(t, matching != 0 && matching != total && (!leftOut || listed == matching) &&
+			(leftOut || listed == total), "is_alive=%s: %d of %d listed, %d match", value, listed, total, matching)
 	}
 }
 

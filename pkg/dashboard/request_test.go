@@ -101,9 +101,7 @@ func TestRoutesDocs(t *testing.T) {
 	text := must.Get(os.ReadFile(document))(t)
 	_, table, begins := strings.Cut(string(text), "<!-- routes -->")
 	table, _, ends := strings.Cut(table, "<!-- end of routes -->")
-	if !begins || !ends {
-		t.Fatalf("%s has no table of routes between its marks", document)
-	}
+	must.True(t, begins && ends, "%s has no table of routes between its marks", document)
 	told := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
 		told[m[1]] = true
@@ -116,14 +114,10 @@ func TestRoutesDocs(t *testing.T) {
 		}
 	}
 	for path := range served {
-		if !told[path] {
-			t.Errorf("%s does not tell where %s comes from", document, path)
-		}
+		says.True(t, told[path], "%s does not tell where %s comes from", document, path)
 	}
 	for path := range told {
-		if !served[path] {
-			t.Errorf("%s tells of %s, which is not served", document, path)
-		}
+		says.True(t, served[path], "%s tells of %s, which is not served", document, path)
 	}
 }
 

@@ -90,9 +90,8 @@ func TestTimelineDownload(t *testing.T) {
 		"/api/v0/tasks/timeline?limit=100000": &all} {
 		must.OK(t, json.Unmarshal(a.get(url).Body.Bytes(), into))
 	}
-	if len(few) == 0 || len(few) > 10 || len(all) < 1000 {
-		t.Errorf("%d events of one task, %d of all", len(few), len(all))
-	}
+	says.True(t, len(few) != 0 && len(few) <= 10 && len(all) >= 1000, "%d events of one task, %d of all", len(few),
+		len(all))
 }
 
 // TestDriverRow: a driver's row as Ray 2.60 answers it.
@@ -159,9 +158,8 @@ func TestListsWarnOfDamage(t *testing.T) {
 				!strings.Contains(got.Warnings[n-1], fmt.Sprintf("-2026-11-20-%02d: ", n-1)) {
 				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			}
-			if damaged > shownWarnings && !strings.Contains(got.Warnings[shownWarnings], "3 more") {
-				t.Errorf("%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
-			}
+			says.True(t, damaged <= shownWarnings || strings.Contains(got.Warnings[shownWarnings], "3 more"),
+				"%s with %d damaged objects: warnings %q", url, damaged, got.Warnings)
 			if got.Partial != nil && *got.Partial != "" {
 				t.Errorf("%s: partial_failure_warning %q, which Ray's Python API takes for a failure", url,
 					*got.Partial)

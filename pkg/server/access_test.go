@@ -151,8 +151,7 @@ func guardedBy(t *testing.T, config access.Config) (*fixture, *Server) {
 		})
 		withNotes(o, store)
 		must.Get(o.Notes.Change(t.Context(), ref, func(n *notes.Note) error {
-			n.Pinned, n.Text = true,
-				"classified note"
+			n.Pinned, n.Text = true, "classified note"
 			return nil
 		}))(t)
 		o.Metrics = storedmetrics.NewDatabases(store, root, 1<<20, o.Registerer)
@@ -195,9 +194,8 @@ func signIn(t *testing.T, f *fixture, p *openid.Provider, user string) string {
 	back := f.ask(t, http.MethodGet, strings.TrimPrefix(resp.Header.Get("Location"), "http://history.example"),
 		"Cookie: "+secret)
 	session, _, _ := strings.Cut(back.header.Get("Set-Cookie"), ";")
-	if back.status != http.StatusSeeOther || !strings.HasPrefix(session, "history_session=") {
-		t.Fatalf("%d %v %s", back.status, back.header, back.body)
-	}
+	must.True(t, back.status == http.StatusSeeOther && strings.HasPrefix(session, "history_session="), "%d %v %s",
+		back.status, back.header, back.body)
 	return session
 }
 
@@ -256,9 +254,7 @@ func noRouteLeaks(t *testing.T, f *fixture, server *Server, header, cookie strin
 		})
 	}
 	routes := server.Routes()
-	if len(routes) < 200 {
-		t.Fatalf("the router has %d routes only", len(routes))
-	}
+	must.True(t, len(routes) >= 200, "the router has %d routes only", len(routes))
 	public := []string{"/healthz", "/livez", "/readyz", "/metrics", access.AboutPath}
 	asked := 0
 	for _, route := range routes {
@@ -351,11 +347,10 @@ func TestPeopleSeeTheirNamespaces(t *testing.T) {
 			"classified"},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, asProgram, tc.who)
-		if got.status != tc.status || !strings.Contains(got.body, tc.holds) || tc.lacks != "" &&
-			strings.Contains(strings.ToLower(got.body), tc.lacks) {
-			t.Errorf("%s, %s: %d %.300s; want %d with %q, without %q", tc.path, tc.who, got.status, got.body, tc.status,
-				tc.holds, tc.lacks)
-		}
+		says.True(t, got.status == tc.status && strings.Contains(got.body, tc.holds) &&
+			(tc.lacks == "" || !strings.Contains(strings.ToLower(got.body), tc.lacks)),
+			"%s, %s: %d %.300s; want %d with %q, without %q", tc.path, tc.who, got.status, got.body, tc.status,
+			tc.holds, tc.lacks)
 	}
 	// What a running cluster's dashboard sends must not act here for the people who look at it.
 	if got := f.ask(t, http.MethodGet, "/namespaces/secret/clusters/classified/sessions/live/page.html",
@@ -412,9 +407,7 @@ func TestRunningClusters(t *testing.T) {
 		f.ask(t, tc.method, tc.path, headers...).wants(t, tc.status, tc.holds)
 	}
 	want := []string{"GET /api/jobs/a?x=1", "GET /api/unknown%2Fthing", "GET /api/jobs/a", "GET /static/js/other.js"}
-	if !slices.Equal(asked, want) {
-		t.Errorf("the dashboard was asked %q, want %q", asked, want)
-	}
+	says.EqualSlices(t, asked, want, "the dashboard was asked")
 
 	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/live")
 	if got.status != 200 || !strings.Contains(got.body, `"session":"live"`) ||
@@ -427,8 +420,7 @@ func TestRunningClusters(t *testing.T) {
 	<-watched
 	must.OK(t, api.Delete(t.Context(), runningCluster("default", "lab")[0]))
 	f.waitUntil(t, live+"api/jobs/a", func(a answer) bool {
-		return a.status == 200 &&
-			strings.Contains(a.body, "default/lab/"+name)
+		return a.status == 200 && strings.Contains(a.body, "default/lab/"+name)
 	})
 }
 

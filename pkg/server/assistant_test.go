@@ -78,9 +78,8 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 		}
 		asked++
 		text, failed := call(t, ann, tool.Name, arguments)
-		if !failed || !strings.Contains(text, "Forbidden") || strings.Contains(text, "content") {
-			t.Errorf("%s as ann: %t %s", tool.Name, failed, text)
-		}
+		says.True(t, failed && strings.Contains(text, "Forbidden") && !strings.Contains(text, "content"),
+			"%s as ann: %t %s", tool.Name, failed, text)
 	}
 	if text, failed := call(t, ann, "compare", map[string]any{"session": "default/lab/" + name,
 		"with": "lab"}); !failed || !strings.Contains(text, "the same session twice") {
@@ -91,16 +90,13 @@ func TestAssistantsSeeWhatTheirPeopleSee(t *testing.T) {
 		strings.Contains(text, "content") {
 		t.Errorf("compared as ann: %t %s", failed, text)
 	}
-	if asked < 8 {
-		t.Errorf("%d tools were tried", asked)
-	}
+	says.True(t, asked >= 8, "%d tools were tried", asked)
 	// What bob may see comes with an address that he can open.
 	text, failed := call(t, bob, "list_logs", map[string]any{"session": "secret/classified/" + name,
 		"node_id": rayid.Node{1}.String()})
-	if failed || !strings.Contains(text, "address: "+f.URL+"/namespaces/secret/clusters/classified/sessions/"+name+
-		"/") {
-		t.Errorf("bob's logs: %t %s", failed, text)
-	}
+	says.True(t, !failed &&
+		strings.Contains(text, "address: "+f.URL+"/namespaces/secret/clusters/classified/sessions/"+name+"/"),
+		"bob's logs: %t %s", failed, text)
 	// No tool leaves its session.
 	for _, session := range []string{"classified", "secret/classified", "default/lab/latest/api",
 		"../../secret/classified/" + name, "default/lab/..", ""} {
@@ -125,9 +121,7 @@ func TestAssistantsSendOneMessageAtATime(t *testing.T) {
 		"": http.StatusBadRequest} {
 		answer := must.Get(askAssistant(t.Context(), f, body))(t)
 		_ = answer.Body.Close()
-		if answer.StatusCode != want {
-			t.Errorf("%q: %d, want %d", body, answer.StatusCode, want)
-		}
+		says.Equal(t, answer.StatusCode, want, "%q", body)
 	}
 }
 
@@ -169,9 +163,7 @@ func TestAssistantsOfAnswersThatEndEarly(t *testing.T) {
 	})
 	text, failed := call(t, assistantOf(t, f, ""), "list_entities",
 		map[string]any{"kind": "jobs", "session": "default/lab/" + name})
-	if !failed || strings.Contains(text, "the first half") {
-		t.Errorf("failed %v: %s", failed, text)
-	}
+	says.True(t, failed && !strings.Contains(text, "the first half"), "failed %v: %s", failed, text)
 	says.None(t, f.log.String(), "panic")
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings/compare"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -80,9 +81,8 @@ func TestCompare(t *testing.T) {
 		want bool
 	}{{name, true}, {old, true}} {
 		list := f.ask(t, http.MethodGet, "/homepage", asBrowser)
-		if has := strings.Contains(list.body, "sessions/"+tc.path+"/compare"); has != tc.want {
-			t.Errorf("the list leads to a comparison of %s: %t", tc.path, has)
-		}
+		says.Equal(t, strings.Contains(list.body, "sessions/"+tc.path+"/compare"), tc.want,
+			"the list leads to a comparison of %s", tc.path)
 	}
 }
 
@@ -95,11 +95,10 @@ func TestComparisonsDoNotLeak(t *testing.T) {
 		for _, as := range []string{asBrowser, asProgram} {
 			hidden := f.ask(t, http.MethodGet, own+"classified/"+name, as, ann)
 			absent := f.ask(t, http.MethodGet, own+"nothing/"+name, as, ann)
-			if hidden.status != http.StatusForbidden || hidden.status != absent.status || hidden.body != absent.body ||
-				strings.Contains(hidden.body, "classified") {
-				t.Errorf("%s: %d %s, and of one that is not there %d %s", path, hidden.status, hidden.body,
-					absent.status, absent.body)
-			}
+			says.True(t, hidden.status == http.StatusForbidden && hidden.status == absent.status &&
+				hidden.body == absent.body && !strings.Contains(hidden.body, "classified"),
+				"%s: %d %s, and of one that is not there %d %s", path, hidden.status, hidden.body, absent.status,
+				absent.body)
 		}
 		// Bob may see the one that is named, and not the one that the address names.
 		f.ask(t, http.MethodGet, lab+name+path+"?with=secret/classified/"+name, asProgram, bob).wants(t,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/coverage"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
@@ -78,9 +79,8 @@ func TestCoverageOfANamedKubernetesCluster(t *testing.T) {
 				"Authorization: Bearer "+p.Token(map[string]any{"email": user}))
 			return a.status != http.StatusServiceUnavailable
 		})
-		if a.status != http.StatusOK || strings.Contains(a.body, `"ours"`) != sees {
-			t.Errorf("%s: %d %s, want of the running cluster: %t", user, a.status, a.body, sees)
-		}
+		says.True(t, a.status == http.StatusOK && strings.Contains(a.body, `"ours"`) == sees,
+			"%s: %d %s, want of the running cluster: %t", user, a.status, a.body, sees)
 	}
 }
 
@@ -115,7 +115,5 @@ func TestCoverageOfClustersFromBeforeTheName(t *testing.T) {
 		got[c.Name] = c.State
 	}
 	want := map[string]coverage.State{"before": coverage.Covered, "moved": coverage.Silent, "other": coverage.Silent}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
+	says.Equal(t, cmp.Diff(want, got), "")
 }

@@ -29,10 +29,9 @@ func TestDashboardFiles(t *testing.T) {
 			{path: "static/..%2f..%2fv2.55.1%2findex.html", status: 404, want: "Nothing is at", cache: "no-store"},
 		} {
 			got := f.ask(t, http.MethodGet, prefix+tc.path)
-			if got.status != tc.status || !strings.Contains(got.body, tc.want) ||
-				!strings.Contains(got.header.Get("Cache-Control"), tc.cache) {
-				t.Errorf("%s%s: %d %s %s", prefix, tc.path, got.status, got.header.Get("Cache-Control"), got.body)
-			}
+			says.True(t, got.status == tc.status && strings.Contains(got.body, tc.want) &&
+				strings.Contains(got.header.Get("Cache-Control"), tc.cache), "%s%s: %d %s %s", prefix, tc.path,
+				got.status, got.header.Get("Cache-Control"), got.body)
 		}
 	}
 }
@@ -100,10 +99,9 @@ func TestProblemsAreShownAsPages(t *testing.T) {
 		"/nowhere/at/all":     `href="../../homepage"`,
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser, cookies("default", "lab", "session_gone"))
-		if !strings.Contains(got.header.Get("Content-Type"), "text/html") || !strings.Contains(got.body, want) ||
-			got.header.Get("Content-Security-Policy") == "" {
-			t.Errorf("%s: %s %s", path, got.header.Get("Content-Type"), got.body)
-		}
+		says.True(t, strings.Contains(got.header.Get("Content-Type"), "text/html") &&
+			strings.Contains(got.body, want) && got.header.Get("Content-Security-Policy") != "", "%s: %s %s", path,
+			got.header.Get("Content-Type"), got.body)
 	}
 	got := f.ask(t, http.MethodGet, "/%3Cscript%3Ealert(1)%3C/script%3E", asBrowser)
 	got.wants(t, 404).lacks(t, "<script>alert")
@@ -201,9 +199,7 @@ func TestActivity(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.body), &a); err != nil || got.status != http.StatusOK {
 		t.Fatalf("%d %s: %v", got.status, got.body, err)
 	}
-	if a.To < a.From || len(a.Running) != len(a.Failed) {
-		t.Errorf("%+v", a)
-	}
+	says.True(t, a.To >= a.From && len(a.Running) == len(a.Failed), "%+v", a)
 	f.ask(t, http.MethodGet, lab+"session_gone/session_activity").wants(t, http.StatusGone)
 }
 
@@ -228,9 +224,8 @@ func TestMomentBeforeStart(t *testing.T) {
 		lab + name + "/api/jobs/a": 200,
 	} {
 		got := f.ask(t, http.MethodGet, path, asBrowser)
-		if got.status != status || status == 400 && !strings.Contains(got.body,
-			"from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z") {
-			t.Errorf("%s: %d %.600s", path, got.status, got.body)
-		}
+		says.True(t, got.status == status &&
+			(status != 400 || strings.Contains(got.body, "from 2026-11-20T23:19:45Z to 2026-11-20T23:25:00Z")),
+			"%s: %d %.600s", path, got.status, got.body)
 	}
 }

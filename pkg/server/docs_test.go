@@ -13,6 +13,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/server/access"
 )
 
@@ -65,9 +66,8 @@ func TestDocsHaveOwnRoutes(t *testing.T) {
 		for parameter := range strings.SplitSeq(m[1], ", ") {
 			parameters++
 			named := regexp.MustCompile("`[^`]*\\b" + parameter + "\\b[^`]*`")
-			if !ours[parameter] && !named.MatchString(docs) {
-				t.Errorf("docs/ do not have the parameter %s of %s", parameter, path)
-			}
+			says.True(t, ours[parameter] || named.MatchString(docs), "docs/ do not have the parameter %s of %s",
+				parameter, path)
 		}
 	}
 	if routes < 12 || parameters < 60 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -31,10 +32,8 @@ func TestRevalidate(t *testing.T) {
 	})
 	first := f.ask(t, http.MethodGet, lab+name+"/api/things?limit=1")
 	tag := first.header.Get("ETag")
-	if first.status != http.StatusOK || tag == "" || first.body != "answer" ||
-		first.header.Get("Cache-Control") != "no-cache" {
-		t.Fatalf("%d %v %s", first.status, first.header, first.body)
-	}
+	must.True(t, first.status == http.StatusOK && tag != "" && first.body == "answer" &&
+		first.header.Get("Cache-Control") == "no-cache", "%d %v %s", first.status, first.header, first.body)
 	for _, tc := range []struct {
 		path, have string
 		status     int
@@ -67,9 +66,7 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 		return func(o *Options, _ *gatedStore) {
 			o.Settings = settings
 			o.Routes = append(o.Routes, dashboard.Route{Method: http.MethodGet, Path: "/api/things",
-				Serve: func(w http.ResponseWriter, _ *dashboard.Request) {
-					_, _ = w.Write([]byte("answer"))
-				}})
+				Serve: func(w http.ResponseWriter, _ *dashboard.Request) { _, _ = w.Write([]byte("answer")) }})
 		}
 	}
 	f := start(t, things("a"))
@@ -110,9 +107,8 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 		}
 		byTag[tag] = what
 	}
-	if tags["for a browser"] == tags["the end"] {
-		t.Error("what a browser is shown and what a tool is are taken for the same")
-	}
+	says.True(t, tags["for a browser"] != tags["the end"],
+		"what a browser is shown and what a tool is are taken for the same")
 }
 
 // TestPagesAreNotTagged: pages, which also show what changes after the session's end, such as notes, are asked for every
@@ -141,10 +137,9 @@ func TestBusy(t *testing.T) {
 	}
 	release := must.Get(memory.Reserve(t.Context(), budget.Answer, memory.Size(budget.Answer)))(t)
 	got := f.ask(t, http.MethodGet, lab+name+"/api/jobs/a")
-	if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" ||
-		got.header.Get("ETag") != "" || !strings.Contains(got.body, "busy with other answers") {
-		t.Errorf("%d %v %s", got.status, got.header, got.body)
-	}
+	says.True(t, got.status == http.StatusServiceUnavailable && got.header.Get("Retry-After") != "" &&
+		got.header.Get("ETag") == "" && strings.Contains(got.body, "busy with other answers"), "%d %v %s", got.status,
+		got.header, got.body)
 	if page := f.ask(t, http.MethodGet, lab+name+"/findings",
 		asBrowser); page.header.Get("Refresh") != page.header.Get("Retry-After") {
 		t.Errorf("a page does not ask again: %d %v", page.status, page.header)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -40,9 +41,7 @@ func TestFindingsPage(t *testing.T) {
 		}
 	})
 	got := f.ask(t, http.MethodGet, "/namespaces/default/clusters/lab/sessions/"+name+"/findings", asBrowser)
-	if got.status != http.StatusOK {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
+	must.True(t, got.status == http.StatusOK, "%d %s", got.status, got.body)
 	got.has(t, "&lt;b&gt;boom&lt;/b&gt;", "&lt;script&gt;", "&lt;img src=x&gt;", "&lt;i&gt;log", `href="#aa"`,
 		"12 tasks", "line 7", "3 times", `href="log?file=job-driver.log&amp;line=7&amp;node_id=n1#L7"`,
 		`href="../../../../../../namespaces/default/clusters/lab/sessions/x/#/jobs/01000000"`)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -191,9 +192,7 @@ type answer struct {
 // wants tells if an answer has another status, or lacks one of the texts.
 func (a answer) wants(t *testing.T, status int, parts ...string) answer {
 	t.Helper()
-	if a.status != status {
-		t.Errorf("%s: %d, want %d: %s", a.asked, a.status, status, a.body)
-	}
+	says.Equal(t, a.status, status, "%s: %s", a.asked, a.body)
 	return a.has(t, parts...)
 }
 
@@ -201,9 +200,7 @@ func (a answer) wants(t *testing.T, status int, parts ...string) answer {
 func (a answer) has(t *testing.T, parts ...string) answer {
 	t.Helper()
 	for _, part := range parts { // only in the body: the address may have the same text
-		if !strings.Contains(a.body, part) {
-			t.Errorf("%s: no %q in %s", a.asked, part, a.body)
-		}
+		says.True(t, strings.Contains(a.body, part), "%s: no %q in %s", a.asked, part, a.body)
 	}
 	return a
 }
@@ -211,9 +208,7 @@ func (a answer) has(t *testing.T, parts ...string) answer {
 func (a answer) lacks(t *testing.T, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if strings.Contains(a.body, part) {
-			t.Errorf("%s: %q in %s", a.asked, part, a.body)
-		}
+		says.True(t, !strings.Contains(a.body, part), "%s: %q in %s", a.asked, part, a.body)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -128,14 +129,11 @@ func TestCostsOnPages(t *testing.T) {
 		for _, want := range []string{"Cost by day in €&lt;x&gt;", "16.00 €&lt;x&gt;", `class="limit"`,
 			`class="number worse">160 %`,
 			`value="cost"`, "Cost in €"} {
-			if strings.Contains(page, want) != (prices != nil) {
-				t.Errorf("prices %v: the page has %q: %v", prices, want, prices == nil)
-			}
+			says.Equal(t, strings.Contains(page, want), (prices != nil), "prices %v: the page has %q: %v", prices, want,
+				prices == nil)
 		}
-		if !strings.Contains(page, "Hours by user") ||
-			strings.Contains(overview, "Cost of the nodes") != (prices != nil) {
-			t.Errorf("prices %v: %s", prices, overview)
-		}
+		says.True(t, strings.Contains(page, "Hours by user") &&
+			strings.Contains(overview, "Cost of the nodes") == (prices != nil), "prices %v: %s", prices, overview)
 	}
 }
 

@@ -65,9 +65,8 @@ func TestMomentOfQuery(t *testing.T) {
 		for _, as := range []string{asBrowser, asProgram} {
 			got := f.ask(t, http.MethodGet, from, as, cookies("default", "lab", name))
 			to := must.Get(must.Get(url.Parse(from))(t).Parse(got.header.Get("Location")))(t)
-			if got.status != http.StatusFound || to.String() != want {
-				t.Errorf("%s with %s: %d to %s, want %s", from, as, got.status, to, want)
-			}
+			says.True(t, got.status == http.StatusFound && to.String() == want, "%s with %s: %d to %s, want %s", from,
+				as, got.status, to, want)
 		}
 	}
 	f.ask(t, http.MethodGet, session+"/search?at=noon", asBrowser).wants(t, http.StatusBadRequest, "noon")
@@ -79,9 +78,8 @@ func TestFrameSaysWhoIsSignedIn(t *testing.T) {
 	cookie := f.ask(t, http.MethodGet, "/homepage", asBrowser, "Cookie: history_token=secret").body
 	header := f.ask(t, http.MethodGet, "/homepage", asBrowser, "Authorization: Bearer secret").body
 	says.All(t, cookie, "Signed in as", `action="./logout"`)
-	if !strings.Contains(header, "Signed in as") || strings.Contains(header, "logout") {
-		t.Errorf("who sends a header is shown %s", header)
-	}
+	says.True(t, strings.Contains(header, "Signed in as") && !strings.Contains(header, "logout"),
+		"who sends a header is shown %s", header)
 }
 
 // TestAddresses: what people know of a job leads to the job in the newest session that has it, and never to a part of a
@@ -127,9 +125,8 @@ func TestAddresses(t *testing.T) {
 		at, err := url.Parse(f.URL + path)
 		must.OK(t, err)
 		to, err := at.Parse(got.header.Get("Location"))
-		if err != nil || got.status != http.StatusFound || strings.TrimPrefix(to.String(), f.URL) != want {
-			t.Errorf("%s: %d to %v, %v; want %s", path, got.status, to, err, want)
-		}
+		says.True(t, err == nil && got.status == http.StatusFound && strings.TrimPrefix(to.String(), f.URL) == want,
+			"%s: %d to %v, %v; want %s", path, got.status, to, err, want)
 	}
 	for _, path := range []string{
 		"/jobs/raysubmit_Zz", "/jobs/raysubmit", "/jobs/Zz9", "/jobs/%0A", "/jobs/raysubmit_Zz9%0Aboth",
@@ -148,9 +145,8 @@ func TestAddressesOfOthers(t *testing.T) {
 	f.ask(t, http.MethodGet, job, asProgram, "Authorization: Bearer bob").wants(t, http.StatusFound)
 	hidden := f.ask(t, http.MethodGet, job, asProgram, "Authorization: Bearer ann")
 	unknown := f.ask(t, http.MethodGet, "/jobs/raysubmit_unknown/findings", asProgram, "Authorization: Bearer ann")
-	if hidden.status != http.StatusNotFound || hidden.body != strings.ReplaceAll(unknown.body, "raysubmit_unknown",
-		"raysubmit_classified") {
-		t.Errorf("as ann: %d %s, want what is answered of a job that does not exist: %s", hidden.status, hidden.body,
-			unknown.body)
-	}
+	says.True(t, hidden.status == http.StatusNotFound &&
+		hidden.body == strings.ReplaceAll(unknown.body, "raysubmit_unknown", "raysubmit_classified"),
+		"as ann: %d %s, want what is answered of a job that does not exist: %s", hidden.status, hidden.body,
+		unknown.body)
 }

@@ -41,14 +41,12 @@ func TestListByGroups(t *testing.T) {
 		got := f.ask(t, http.MethodGet, "/homepage?size=50&group="+group, asBrowser)
 		found := link.FindAllStringSubmatch(got.body, -1)
 		i := slices.IndexFunc(found, func(m []string) bool { return strings.Contains(m[1], want) })
-		if i < 0 || !strings.Contains(got.body, `<option value="`+group+`" selected`) {
-			t.Fatalf("by %s: %v\n%s", group, found, got.body)
-		}
+		must.True(t, i >= 0 && strings.Contains(got.body, `<option value="`+group+`" selected`), "by %s: %v\n%s", group,
+			found, got.body)
 		of := f.ask(t, http.MethodGet, "/homepage"+html.UnescapeString(found[i][1]), asBrowser)
-		if !strings.Contains(of.body, name) || !strings.Contains(of.body, "size=50") &&
-			!strings.Contains(of.body, "<option selected>50") || strings.Contains(of.body, "selected>Cluster") {
-			t.Errorf("the link %s leads to\n%s", found[i][1], of.body)
-		}
+		says.True(t, strings.Contains(of.body, name) &&
+			(strings.Contains(of.body, "size=50") || strings.Contains(of.body, "<option selected>50")) &&
+			!strings.Contains(of.body, "selected>Cluster"), "the link %s leads to\n%s", found[i][1], of.body)
 	}
 }
 
@@ -70,9 +68,8 @@ func TestListShowsOutcomes(t *testing.T) {
 	if !strings.Contains(page, `findings" title="train failed: &lt;b&gt;oh no&lt;/b&gt;">train failed: &lt;b&gt;oh no&lt;/b&gt;</a></td></tr>`) || strings.Count(page, `<tr class="because" hidden>`) != 1 {
 		t.Errorf("the line with the cause: %s", page)
 	}
-	if strings.Contains(page, ">ended<") || strings.Count(page, `class="why"`) != 1 {
-		t.Error("the page tells more outcomes than are kept")
-	}
+	says.True(t, !strings.Contains(page, ">ended<") && strings.Count(page, `class="why"`) == 1,
+		"the page tells more outcomes than are kept")
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" ||
 		rows[1]["outcome"] != nil {
@@ -119,12 +116,10 @@ func TestListShowsFailedJobs(t *testing.T) {
 			t.Errorf("%s: %s", who, failed)
 		}
 		page := f.ask(t, http.MethodGet, "/homepage", bearer, asBrowser).body
-		text, link := fmt.Sprintf("%d jobs failed", want+2),
-			`<a class="why" href="./`+refs[want].Path()+`findings">`
-		if !strings.Contains(page, text) || !strings.Contains(page, link) || strings.Count(page, "jobs failed") != 1 ||
-			!strings.Contains(page, ">running<") {
-			t.Errorf("%s: no %s with %s:\n%s", who, text, link, page)
-		}
+		text, link := fmt.Sprintf("%d jobs failed", want+2), `<a class="why" href="./`+refs[want].Path()+`findings">`
+		says.True(t, strings.Contains(page, text) && strings.Contains(page, link) &&
+			strings.Count(page, "jobs failed") == 1 && strings.Contains(page, ">running<"), "%s: no %s with %s:\n%s",
+			who, text, link, page)
 		told, _ := call(t, assistantOf(t, f, who), "list_sessions", nil)
 		if text := fmt.Sprintf(`"failedJobs":%d,`, want+2); strings.Count(told, "failedJobs") != 1 ||
 			!strings.Contains(told, text) {

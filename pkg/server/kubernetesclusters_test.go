@@ -38,9 +38,7 @@ func inThree(t *testing.T, store *gatedStore) {
 func listed(t *testing.T, a answer) (of []string) {
 	t.Helper()
 	var rows []struct{ Namespace, KubernetesCluster, Path string }
-	if err := json.Unmarshal([]byte(a.body), &rows); err != nil {
-		t.Fatalf("%d %s: %v", a.status, a.body, err)
-	}
+	must.OK(t, json.Unmarshal([]byte(a.body), &rows), "%d %s", a.status, a.body)
 	for _, r := range rows {
 		of = append(of, strings.TrimSpace(r.Namespace+" "+r.KubernetesCluster))
 	}
@@ -59,10 +57,9 @@ func TestEqualNamesInSeveralKubernetesClusters(t *testing.T) {
 			}
 		}
 		a := f.ask(t, http.MethodGet, "/enter_cluster/"+namespace+"/train/"+name, asProgram)
-		if !strings.Contains(a.body, `"namespace":"`+namespace+`"`) ||
-			!strings.Contains(strings.Join(a.header.Values("Set-Cookie"), "\n"), "cluster_namespace="+namespace+";") {
-			t.Errorf("entering %s: %d %s %v", namespace, a.status, a.body, a.header)
-		}
+		says.True(t, strings.Contains(a.body, `"namespace":"`+namespace+`"`) &&
+			strings.Contains(strings.Join(a.header.Values("Set-Cookie"), "\n"), "cluster_namespace="+namespace+";"),
+			"entering %s: %d %s %v", namespace, a.status, a.body, a.header)
 		a = f.ask(t, http.MethodGet, "/api/jobs/x", asProgram, cookies(namespace, "train", name))
 		says.Equal(t, a.status, 200, "with cookies of %s", namespace)
 		says.Equal(t, a.body, want, "with cookies of %s", namespace)
@@ -167,15 +164,12 @@ func TestPagesOfClusters(t *testing.T) {
 		return all, got.header.Get("Link")
 	}
 	all, link := sessions("")
-	if len(all) != 2 || link != "" {
-		t.Fatalf("%v, %s", all, link)
-	}
+	must.True(t, len(all) == 2 && link == "", "%v, %s", all, link)
 	first, link := sessions("?limit=1")
 	next, _, _ := strings.Cut(strings.TrimPrefix(link, "<"), ">")
 	second, end := sessions(next)
-	if len(first) != 1 || len(second) != 1 || first[0] != all[0] || second[0] != all[1] || end != "" {
-		t.Errorf("parts %v and %v of %v, at last %q", first, second, all, end)
-	}
+	says.True(t, len(first) == 1 && len(second) == 1 && first[0] == all[0] && second[0] == all[1] && end == "",
+		"parts %v and %v of %v, at last %q", first, second, all, end)
 	if none, _ := sessions("?q=nothing"); none == nil && len(none) != 0 {
 		t.Errorf("%v", none)
 	}
@@ -202,9 +196,7 @@ func TestLongListIsNotHeld(t *testing.T) {
 		w.Header().Get("Content-Type") != "application/json" {
 		t.Fatalf("%d sessions, %v, %v", len(rows), w.Header(), err)
 	}
-	if w.largest > w.Body.Len()/10 {
-		t.Errorf("%d bytes at once, of %d", w.largest, w.Body.Len())
-	}
+	says.True(t, w.largest <= w.Body.Len()/10, "%d bytes at once, of %d", w.largest, w.Body.Len())
 }
 
 // parts records the size of the largest part of an answer.

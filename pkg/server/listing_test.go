@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -63,14 +64,10 @@ func TestMetricsOfAnOldList(t *testing.T) {
 		c.List(t.Context())
 		away.Store(true)
 		time.Sleep(time.Hour)
-		if c.Cached().Err == nil {
-			t.Fatal("the list is not old")
-		}
+		must.True(t, c.Cached().Err != nil, "the list is not old")
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, metricsOfCluster, nil))
-		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"scalar"`) {
-			t.Errorf("%d %s", w.Code, w.Body)
-		}
+		response.Is(t, w, http.StatusOK, `"scalar"`)
 	})
 }
 
@@ -166,8 +163,6 @@ func TestRunsBeforeItIsDescribed(t *testing.T) {
 	close(gate)
 	response := must.Get(http.Get(f.URL + lab + name + "/api/runs"))(t)
 	defer response.Body.Close()
-	if got := string(must.Get(io.ReadAll(response.Body))(t)); got != "false" {
-		t.Errorf("it runs: %s, though its end is stored", got)
-	}
+	says.Equal(t, string(must.Get(io.ReadAll(response.Body))(t)), "false", "it runs")
 	says.None(t, f.ask(t, http.MethodGet, lab+name+"/overview", asBrowser).body, ">running<", "Running for")
 }

@@ -47,9 +47,7 @@ func longAs(t *testing.T, encoded func(text string) string) (f *fixture, page st
 func linkOf(t *testing.T, page, body, text string) string {
 	t.Helper()
 	found := regexp.MustCompile(`<a href="([^"]*)"[^>]*>` + text + `</a>`).FindStringSubmatch(body)
-	if found == nil {
-		t.Fatalf("%s has no link %s", page, text)
-	}
+	must.True(t, found != nil, "%s has no link %s", page, text)
 	at := must.Get(url.Parse(page))(t)
 	to := must.Get(at.Parse(html.UnescapeString(found[1])))(t)
 	to.Fragment = ""
@@ -71,11 +69,9 @@ func TestLogLinks(t *testing.T) {
 			at = linkOf(t, at, f.ask(t, http.MethodGet, at, asBrowser).body, step.link)
 		}
 		got := f.ask(t, http.MethodGet, at, asBrowser)
-		if got.status != http.StatusOK || !strings.Contains(got.body, step.holds) ||
-			strings.Contains(got.body, step.lacks) {
-			t.Fatalf("%s leads to %s: %d, want it with %s, without %s", step.link, at, got.status, step.holds,
-				step.lacks)
-		}
+		must.True(t, got.status == http.StatusOK && strings.Contains(got.body, step.holds) &&
+			!strings.Contains(got.body, step.lacks), "%s leads to %s: %d, want it with %s, without %s", step.link, at,
+			got.status, step.holds, step.lacks)
 	}
 }
 
@@ -113,11 +109,10 @@ func logPlaces(t *testing.T, encoded func(text string) string) {
 		if m := shown.FindStringSubmatch(got.body); m != nil {
 			marked = m[1]
 		}
-		if got.status != want.status || marked != want.shown || !strings.Contains(got.body, want.says) ||
-			want.says == "" && strings.Contains(got.body, "The log has no") {
-			t.Errorf("%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status,
-				want.shown, want.says)
-		}
+		says.True(t, got.status == want.status && marked == want.shown && strings.Contains(got.body, want.says) &&
+			(want.says != "" || !strings.Contains(got.body, "The log has no")),
+			"%s: %d with line %q marked; want %d, line %q and %q", query, got.status, marked, want.status, want.shown,
+			want.says)
 	}
 	got := f.ask(t, http.MethodGet, page, asBrowser)
 	got.lacks(t, `action=""`)

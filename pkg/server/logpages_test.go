@@ -52,11 +52,9 @@ func TestLogPages(t *testing.T) {
 		"file=raylet.out&time=" + url.QueryEscape("<script>alert(1)"): {400, "Want a date or a time", "<script>alert"},
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/log?"+node+"&"+query, asBrowser)
-		if got.status != want.status || !strings.Contains(got.body, want.holds) || want.lacks != "" &&
-			strings.Contains(got.body, want.lacks) {
-			t.Errorf("%s: %d %s; want %d with %q, without %q", query, got.status, got.body, want.status, want.holds,
-				want.lacks)
-		}
+		says.True(t, got.status == want.status && strings.Contains(got.body, want.holds) &&
+			(want.lacks == "" || !strings.Contains(got.body, want.lacks)), "%s: %d %s; want %d with %q, without %q",
+			query, got.status, got.body, want.status, want.holds, want.lacks)
 	}
 	at := f.ask(t, http.MethodGet, lab+name+"/at/2026-11-20T23:21:00Z/log?file=raylet.out&"+node, asBrowser)
 	at.wants(t, 200, "needle one").lacks(t, "needle two")
@@ -83,10 +81,9 @@ func TestSearchPage(t *testing.T) {
 	listed := f.ask(t, http.MethodGet, lab+name+"/search", asBrowser).body
 	driver, worker, own := strings.Index(listed, ">job-driver-"), strings.Index(listed, ">worker-"),
 		strings.Index(listed, "Ray’s own")
-	if driver < 0 || worker < driver || own < worker || strings.Index(listed, ">raylet.out<") < own ||
-		!strings.Contains(listed, "driver of job raysubmit_1 · ") {
-		t.Errorf("the logs are listed at %d, %d and %d: %s", driver, worker, own, listed)
-	}
+	says.True(t, driver >= 0 && worker >= driver && own >= worker && strings.Index(listed, ">raylet.out<") >= own &&
+		strings.Contains(listed, "driver of job raysubmit_1 · "), "the logs are listed at %d, %d and %d: %s", driver,
+		worker, own, listed)
 	f.ask(t, http.MethodGet, "/search", asBrowser).wants(t, 400)
 	// The form says what the address means, in whatever spelling.
 	f.ask(t, http.MethodGet, lab+name+"/search?q=a&regexp=false&ignore_case=1&level=ERROR&node_id=01", asBrowser).
@@ -103,14 +100,12 @@ func TestLogArchive(t *testing.T) {
 	for query, want := range map[string]int{"": 6, "?submission_id=raysubmit_1": 1, "?job_id=01000000": 1,
 		"?file=*let.out": 2, "?node_id=01": 6} {
 		got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip"+query, asProgram)
-		if got.status != 200 || got.header.Get("Content-Type") != "application/zip" ||
-			!strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment; ") {
-			t.Fatalf("%s: %d %v", query, got.status, got.header)
-		}
+		must.True(t, got.status == 200 && got.header.Get("Content-Type") == "application/zip" &&
+			strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment; "), "%s: %d %v", query, got.status,
+			got.header)
 		archive, err := zip.NewReader(strings.NewReader(got.body), int64(len(got.body)))
-		if err != nil || len(archive.File) != want {
-			t.Errorf("%s: %d files, %v; want %d", query, len(archive.File), err, want)
-		}
+		says.True(t, err == nil && len(archive.File) == want, "%s: %d files, %v; want %d", query, len(archive.File),
+			err, want)
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/api/history/logs.tar.zst?job_id=01000000", asProgram)
 	plain := must.Get(zstd.NewReader(strings.NewReader(got.body)))(t)
@@ -153,9 +148,8 @@ func TestLogText(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log.txt?file=raylet.out&node_id=01"+
 			strings.Repeat("0", 54)+query, asProgram)
-		if got.status != want.status || got.status == 200 && got.body != want.body {
-			t.Errorf("%s: %d %q, want %d %q", query, got.status, got.body, want.status, want.body)
-		}
+		says.True(t, got.status == want.status && (got.status != 200 || got.body == want.body), "%s: %d %q, want %d %q",
+			query, got.status, got.body, want.status, want.body)
 	}
 	got := f.ask(t, http.MethodGet, lab+name+"/api/history/log.txt?file="+url.QueryEscape("old/raylet.out")+
 		"&line=1&to=2&node_id=01"+strings.Repeat("0", 54), asProgram)
@@ -185,9 +179,8 @@ func TestLogRanges(t *testing.T) {
 		var all string
 		for offset := int64(0); ; {
 			status, part := read(bounds + "&offset=" + strconv.FormatInt(offset, 10))
-			if status != 200 || part.Offset != offset || part.Size != int64(len(text)) || len(part.Text) == 0 {
-				t.Fatalf("%s from %d: %d %+v", bounds, offset, status, part)
-			}
+			must.True(t, status == 200 && part.Offset == offset && part.Size == int64(len(text)) && len(part.Text) != 0,
+				"%s from %d: %d %+v", bounds, offset, status, part)
 			all += part.Text
 			if part.Next == 0 {
 				break

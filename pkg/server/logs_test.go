@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -94,9 +95,8 @@ func TestSearchLogs(t *testing.T) {
 			continue
 		}
 		found, end := texts(t, got.body)
-		if got.status != http.StatusOK || !slices.Equal(found, want) || end["complete"] != true {
-			t.Errorf("%s: %d %q, %v; want %q", path, got.status, found, end, want)
-		}
+		says.True(t, got.status == http.StatusOK && slices.Equal(found, want) && end["complete"] == true,
+			"%s: %d %q, %v; want %q", path, got.status, found, end, want)
 	}
 	if got := f.ask(t, http.MethodHead, lab+name+"/api/history/search?q=x", asProgram); got.status != 200 ||
 		got.header.Get("Content-Type") != "application/x-ndjson" || got.header.Get("X-Accel-Buffering") != "no" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -53,9 +54,7 @@ func TestMergedLogs(t *testing.T) {
 	at, parts, last := page, 0, ""
 	for ; parts < 20; parts++ {
 		got := f.ask(t, http.MethodGet, at, asBrowser)
-		if got.status != http.StatusOK {
-			t.Fatalf("%s: %d %s", at, got.status, got.body)
-		}
+		must.True(t, got.status == http.StatusOK, "%s: %d %s", at, got.status, got.body)
 		all = append(all, rowsOf(got.body)...)
 		if !strings.Contains(got.body, `rel="next">`) {
 			last = got.body
@@ -63,17 +62,13 @@ func TestMergedLogs(t *testing.T) {
 		}
 		at = nextOf(t, at, got.body, "next")
 	}
-	if len(all) != 3000 || parts < 2 {
-		t.Fatalf("%d lines in %d parts", len(all), parts)
-	}
+	must.True(t, len(all) == 3000 && parts >= 2, "%d lines in %d parts", len(all), parts)
 	for i, row := range all {
 		want := "1b" + two(i)
 		if i%3 == 0 {
 			want = "0a" + two(i)
 		}
-		if row != want {
-			t.Fatalf("line %d is %s, want %s", i, row, want)
-		}
+		must.True(t, row == want, "line %d is %s, want %s", i, row, want)
 	}
 	back := rowsOf(last)
 	for strings.Contains(last, `rel="prev">`) {
@@ -81,9 +76,8 @@ func TestMergedLogs(t *testing.T) {
 		last = f.ask(t, http.MethodGet, at, asBrowser).body
 		back = append(rowsOf(last), back...)
 	}
-	if strings.Join(back, " ") != strings.Join(all, " ") {
-		t.Errorf("backwards there are %d lines, the first %q", len(back), back[:min(3, len(back))])
-	}
+	says.Equal(t, strings.Join(back, " "), strings.Join(all, " "), "backwards there are %d lines, the first %q",
+		len(back), back[:min(3, len(back))])
 
 	for query, want := range map[string]struct {
 		status int
@@ -149,9 +143,7 @@ func TestPlainSearch(t *testing.T) {
 func nextOf(t *testing.T, page, body, rel string) string {
 	t.Helper()
 	m := regexp.MustCompile(`<a href="([^"]*)" rel="` + rel + `">`).FindStringSubmatch(body)
-	if m == nil {
-		t.Fatalf("%s has no link %s", page, rel)
-	}
+	must.True(t, m != nil, "%s has no link %s", page, rel)
 	return must.Get(must.Get(url.Parse(page))(t).Parse(html.UnescapeString(m[1])))(t).String()
 }
 

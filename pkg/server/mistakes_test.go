@@ -38,11 +38,9 @@ func TestMistakes(t *testing.T) {
 			location: "../../../homepage?cluster=%22%26x&namespace=a%3Cb"},
 	} {
 		got := f.ask(t, http.MethodGet, tc.path, tc.as)
-		if got.status != tc.status || got.header.Get("Location") != tc.location ||
-			strings.Contains(got.body, "layout") {
-			t.Errorf("%s: %d to %q, want %d to %q: %s", tc.path, got.status, got.header.Get("Location"), tc.status,
-				tc.location, got.body)
-		}
+		says.True(t, got.status == tc.status && got.header.Get("Location") == tc.location &&
+			!strings.Contains(got.body, "layout"), "%s: %d to %q, want %d to %q: %s", tc.path, got.status,
+			got.header.Get("Location"), tc.status, tc.location, got.body)
 		for _, want := range tc.holds {
 			got.has(t, want)
 		}
@@ -148,9 +146,7 @@ func TestUnknownParameters(t *testing.T) {
 		got.wants(t, http.StatusBadRequest, "fooo")
 		checked++
 	}
-	if checked < 40 {
-		t.Errorf("only %d routes were checked", checked)
-	}
+	says.True(t, checked >= 40, "only %d routes were checked", checked)
 	f.ask(t, http.MethodGet, lab+name+"/api/jobs/1?fooo=1", asProgram).wants(t, http.StatusOK)
 }
 
@@ -234,9 +230,8 @@ func TestUnfinishedAddresses(t *testing.T) {
 		at, err := url.Parse(f.URL + path)
 		must.OK(t, err)
 		to, err := at.Parse(got.header.Get("Location"))
-		if err != nil || got.status != http.StatusFound || to.Path != "/homepage" || to.RawQuery != want.Encode() {
-			t.Errorf("%s: %d to %v, %v; want the list with %v", path, got.status, to, err, want)
-		}
+		says.True(t, err == nil && got.status == http.StatusFound && to.Path == "/homepage" &&
+			to.RawQuery == want.Encode(), "%s: %d to %v, %v; want the list with %v", path, got.status, to, err, want)
 		f.ask(t, http.MethodGet, path, asProgram).wants(t, http.StatusNotFound, "/clusters")
 	}
 }

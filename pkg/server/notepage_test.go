@@ -41,9 +41,8 @@ func TestNotes(t *testing.T) {
 	f.ask(t, http.MethodGet, "/homepage").lacks(t, "expires")
 	f.ask(t, http.MethodGet, page).has(t, "expires in 3650 days")
 	got := f.post(t, page, form, "pinned=true&text=a%3Cb%3E%0D%0Asecond")
-	if got.status != http.StatusSeeOther || got.header.Get("Location") != "./note" {
-		t.Fatalf("%d %v %s", got.status, got.header, got.body)
-	}
+	must.True(t, got.status == http.StatusSeeOther && got.header.Get("Location") == "./note", "%d %v %s", got.status,
+		got.header, got.body)
 	for path, holds := range map[string][]string{
 		page: {"a&lt;b&gt;\nsecond", "checked", "pinned"},
 		lab + name + "/at/2026-11-20T23:21:00Z/note": {"a&lt;b&gt;\nsecond"},
@@ -74,9 +73,8 @@ func TestNotes(t *testing.T) {
 	}
 	stored, err := notes.Read(t.Context(), f.store, root,
 		layout.Session{Namespace: "default", Cluster: "lab", Name: name})
-	if err != nil || stored.Pinned || stored.Text != "a<b>\nsecond" || stored.At.IsZero() {
-		t.Errorf("stored is %+v, %v", stored, err)
-	}
+	says.True(t, err == nil && !stored.Pinned && stored.Text == "a<b>\nsecond" && !stored.At.IsZero(),
+		"stored is %+v, %v", stored, err)
 	for _, tc := range []struct {
 		path, kind, body, header string
 		status                   int
@@ -115,9 +113,7 @@ func TestDamagedNote(t *testing.T) {
 	f.waitDescribed(t)
 	page, api := lab+name+"/note", lab+name+"/api/history/note"
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
-	damage := func() {
-		must.OK(t, f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{")))
-	}
+	damage := func() { must.OK(t, f.store.Put(t.Context(), layout.NoteKey(root, ref), strings.NewReader("{"))) }
 	damage()
 	f.ask(t, http.MethodGet, page, asBrowser).wants(t, http.StatusOK, "cannot be read", "checked")
 	f.ask(t, http.MethodGet, api).wants(t, http.StatusOK, `"damaged":true`)
@@ -146,9 +142,7 @@ func TestNotesOfPrograms(t *testing.T) {
 		text := fmt.Sprintf("round %d", i)
 		var both sync.WaitGroup
 		for _, body := range []string{`{"pinned":true}`, `{"text":"` + text + `"}`} {
-			both.Go(func() {
-				f.post(t, api, asJSON, body).wants(t, http.StatusOK)
-			})
+			both.Go(func() { f.post(t, api, asJSON, body).wants(t, http.StatusOK) })
 		}
 		both.Wait()
 		got := f.ask(t, http.MethodGet, api)
@@ -178,9 +172,7 @@ func TestNoteOfTwo(t *testing.T) {
 	seen := func() string {
 		_, rest, _ := strings.Cut(f.ask(t, http.MethodGet, page, asBrowser).body, `name="seen" value="`)
 		value, _, ok := strings.Cut(rest, `"`)
-		if !ok {
-			t.Fatalf("the page's form does not say which note it shows")
-		}
+		must.True(t, ok, "the page's form does not say which note it shows")
 		return "&seen=" + url.QueryEscape(html.UnescapeString(value))
 	}
 	ann, bob := seen(), seen()

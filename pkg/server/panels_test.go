@@ -57,9 +57,7 @@ func TestPanels(t *testing.T) {
 		ask := func(address *url.URL) answer {
 			t.Helper()
 			got := f.ask(t, http.MethodGet, address.RequestURI(), append(way.headers, asBrowser)...)
-			if got.status != http.StatusOK {
-				t.Fatalf("%s: %s: %d %.300s", way.what, address, got.status, got.body)
-			}
+			must.True(t, got.status == http.StatusOK, "%s: %s: %d %.300s", way.what, address, got.status, got.body)
 			return got
 		}
 		at := &url.URL{Path: way.at}
@@ -81,9 +79,7 @@ func TestPanels(t *testing.T) {
 		attribute := func(pattern string) string {
 			t.Helper()
 			found := regexp.MustCompile(pattern).FindStringSubmatch(got.body)
-			if found == nil {
-				t.Fatalf("%s: no %s in %s", way.what, pattern, got.body)
-			}
+			must.True(t, found != nil, "%s: no %s in %s", way.what, pattern, got.body)
 			return html.UnescapeString(found[1])
 		}
 		for _, file := range []string{`<script src="([^"]*)"`, `<link rel="stylesheet" href="([^"]*)"`} {

@@ -202,9 +202,8 @@ func TestRedirectsStayHere(t *testing.T) {
 		base, err := url.Parse("http://history.example" + path)
 		must.OK(t, err)
 		to, err := base.Parse(location)
-		if err != nil || to.Host != "history.example" || to.Scheme != "http" || strings.HasPrefix(to.Path, "//") {
-			t.Errorf("%s leads to %s (%v)", path, location, to)
-		}
+		says.True(t, err == nil && to.Host == "history.example" && to.Scheme == "http" &&
+			!strings.HasPrefix(to.Path, "//"), "%s leads to %s (%v)", path, location, to)
 	}
 }
 
@@ -294,10 +293,9 @@ func TestUploadsReachRunningClusters(t *testing.T) {
 		must.OK(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != tc.status || tc.status == http.StatusOK && came != int64(tc.size) ||
-			tc.status != http.StatusOK && !strings.Contains(string(body), "--live-writes-max-body") {
-			t.Errorf("%d bytes: %d, %d came: %s", tc.size, resp.StatusCode, came, body)
-		}
+		says.True(t, resp.StatusCode == tc.status && (tc.status != http.StatusOK || came == int64(tc.size)) &&
+			(tc.status == http.StatusOK || strings.Contains(string(body), "--live-writes-max-body")),
+			"%d bytes: %d, %d came: %s", tc.size, resp.StatusCode, came, body)
 	}
 }
 
@@ -324,9 +322,7 @@ func TestTheListNamesKubernetes(t *testing.T) {
 // Where requests are not passed on, a running cluster of which nothing is stored says why there is nothing.
 func TestARunningClusterWithNothingStored(t *testing.T) {
 	api := kubernetes(t, runningCluster("default", "new")...)
-	f := start(t, func(o *Options, _ *gatedStore) {
-		withStoredClusters(t, o, api)
-	})
+	f := start(t, func(o *Options, _ *gatedStore) { withStoredClusters(t, o, api) })
 	f.waitDescribed(t)
 	f.ask(t, http.MethodGet, "/clusters").has(t, `"name":"new"`).lacks(t, "livePath")
 	for path, want := range map[string]string{"new": "--live=proxy", "none": "mistyped"} {

@@ -14,8 +14,7 @@ import (
 func TestSearchByJob(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
 	f := start(t, func(_ *Options, store *gatedStore) {
-		put(t, store, layout.SnapshotKey(root, ref,
-			"/api/jobs/"),
+		put(t, store, layout.SnapshotKey(root, ref, "/api/jobs/"),
 			`[{"job_id":"01000000","submission_id":"raysubmit_Zz9","status":"FAILED","entrypoint":"python Train.py",
 			"message":"CUDA out of memory","metadata":{"user":"ana","job_name":"Resnet"}}]`)
 	})
@@ -59,9 +58,8 @@ func TestSearchSaysWhy(t *testing.T) {
 	_, body, _ := strings.Cut(f.ask(t, http.MethodGet, "/homepage?q=resnet", asBrowser).body, `id="results"`)
 	at := func(text string) int { return strings.Index(body, text) }
 	exact, other, older := at(`">resnet</a>`), at(`">other</a>`), at(`">old-resnet</a>`)
-	if exact < 0 || other < exact || older < other {
-		t.Errorf("resnet, other and old-resnet are at %d, %d and %d", exact, other, older)
-	}
+	says.True(t, exact >= 0 && other >= exact && older >= other, "resnet, other and old-resnet are at %d, %d and %d",
+		exact, other, older)
 	if why := at(`found in</span> python resnet.py<`); why < other || why > older ||
 		strings.Count(body, "found in<") != 1 {
 		t.Errorf("why other is found is not said: %s", body)

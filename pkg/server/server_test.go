@@ -146,9 +146,7 @@ func TestEnterCluster(t *testing.T) {
 			continue
 		}
 		if tc.status != 200 {
-			if len(got.header.Values("Set-Cookie")) > 0 {
-				t.Errorf("%s set cookies", tc.path)
-			}
+			says.True(t, len(got.header.Values("Set-Cookie")) <= 0, "%s set cookies", tc.path)
 			continue
 		}
 		var body map[string]string
@@ -211,9 +209,8 @@ func TestSlowLoad(t *testing.T) {
 	f.waitBegun(t)
 
 	got := f.ask(t, http.MethodGet, "/api/jobs/a", chosen)
-	if got.status != 503 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"bytes_total":4096`) {
-		t.Errorf("while loading: %d %v %s", got.status, got.header, got.body)
-	}
+	says.True(t, got.status == 503 && got.header.Get("Retry-After") != "" &&
+		strings.Contains(got.body, `"bytes_total":4096`), "while loading: %d %v %s", got.status, got.header, got.body)
 	if got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name); got.status != 200 ||
 		!strings.Contains(got.body, `"state":"loading"`) || len(got.header.Values("Set-Cookie")) != 4 {
 		t.Errorf("entering while loading: %d %s", got.status, got.body)
@@ -270,14 +267,10 @@ func TestPagesWhileLogsAreRead(t *testing.T) {
 		}
 		got := f.ask(t, http.MethodGet, lab+name+"/"+page, asBrowser)
 		got.wants(t, 200, status+`" data-target=""`, "Reading the session’s logs")
-		if got.header.Get("ETag") != "" {
-			t.Errorf("%s: ETag %s", page, got.header.Get("ETag"))
-		}
+		says.Equal(t, got.header.Get("ETag"), "", "%s: ETag", page)
 	}
 	program := f.ask(t, http.MethodGet, lab+name+"/findings").wants(t, 503, "logs are being read")
-	if program.header.Get("Retry-After") == "" {
-		t.Error("a program is not told when to ask again")
-	}
+	says.True(t, program.header.Get("Retry-After") != "", "a program is not told when to ask again")
 	close(gate)
 	f.waitUntil(t, lab+name+"/findings",
 		func(a answer) bool { return !strings.Contains(a.body, "Reading the session’s logs") }, asBrowser)
@@ -301,9 +294,8 @@ func TestClusters(t *testing.T) {
 	} {
 		says.Equal(t, rows[0][field], want, field)
 	}
-	if rows[1]["sessionName"] != "live" || rows[1]["session"] != old || rows[1]["state"] != "running" {
-		t.Errorf("the session that was just written: %v", rows[1])
-	}
+	says.True(t, rows[1]["sessionName"] == "live" && rows[1]["session"] == old && rows[1]["state"] == "running",
+		"the session that was just written: %v", rows[1])
 }
 
 func TestUnreachableStore(t *testing.T) {
@@ -388,9 +380,7 @@ func TestMetricsNameRoutesNotPaths(t *testing.T) {
 	body := f.ask(t, http.MethodGet, "/metrics").body
 	says.All(t, body,
 		`historyserver_http_request_seconds_count{code="200",method="GET",route="/namespaces/{session_namespace}/clusters/{session_cluster}/sessions/{session_name}/api/jobs/{job}"} 1`)
-	if strings.Contains(body, "unknown/"+name) {
-		t.Error("a path became a label")
-	}
+	says.True(t, !strings.Contains(body, "unknown/"+name), "a path became a label")
 }
 
 // A server that is going says so to those who watch it and has its clients leave, but answers.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -62,13 +63,11 @@ func TestDraw(t *testing.T) {
 			To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
 		d := must.Get(bars.Draw(t.Context(), m, q))(t)
 		again := must.Get(bars.Draw(t.Context(), indexed, q))(t)
-		if !reflect.DeepEqual(d, again) {
-			t.Errorf("%+v: the index gives another drawing: %d and %d lanes, %d and %d tasks", q, len(d.Lanes),
-				len(again.Lanes), d.Tasks, again.Tasks)
-		}
-		if len(d.Nodes) < 8 || d.Tasks == 0 || len(d.Groups) == 0 || d.Folded {
-			t.Fatalf("%+v: %d nodes, %d tasks, %v", q, len(d.Nodes), d.Tasks, d.Groups)
-		}
+		says.True(t, reflect.DeepEqual(d, again),
+			"%+v: the index gives another drawing: %d and %d lanes, %d and %d tasks", q, len(d.Lanes), len(again.Lanes),
+			d.Tasks, again.Tasks)
+		must.True(t, len(d.Nodes) >= 8 && d.Tasks != 0 && len(d.Groups) != 0 && !d.Folded,
+			"%+v: %d nodes, %d tasks, %v", q, len(d.Nodes), d.Tasks, d.Groups)
 		checkLongest(t, m, d)
 		inNodes, inLanes, inGroups, nowhere := 0, 0, 0, 0
 		var ofNodes float64
@@ -90,12 +89,9 @@ func TestDraw(t *testing.T) {
 		for _, g := range d.Groups {
 			inGroups += g.Tasks
 		}
-		if q.From == 0 && d.Unplaced != nowhere {
-			t.Errorf("%+v: the node of %d attempts is not known, want %d", q, d.Unplaced, nowhere)
-		}
-		if inGroups != d.Tasks {
-			t.Errorf("%+v: groups have %d tasks of %d", q, inGroups, d.Tasks)
-		}
+		says.True(t, q.From != 0 || d.Unplaced == nowhere, "%+v: the node of %d attempts is not known, want %d", q,
+			d.Unplaced, nowhere)
+		says.Equal(t, inGroups, d.Tasks, "%+v: groups", q)
 		if q.From == 0 && (d.Tasks != ran || inNodes != ran || inLanes != ran) {
 			t.Errorf("%+v: %d tasks, %d on nodes, %d in lanes; want %d", q, d.Tasks, inNodes, inLanes, ran)
 		}
@@ -108,9 +104,8 @@ func TestDraw(t *testing.T) {
 	}
 	whole := must.Get(bars.Draw(t.Context(), m, bars.Question{}))(t)
 	one := must.Get(bars.Draw(t.Context(), m, bars.Question{Node: whole.Nodes[1].ID}))(t)
-	if len(one.Nodes) != 1 || one.Nodes[0].ID != whole.Nodes[1].ID || one.Tasks == 0 || one.Tasks >= whole.Tasks {
-		t.Errorf("of one node: %d nodes, %d tasks of %d", len(one.Nodes), one.Tasks, whole.Tasks)
-	}
+	says.True(t, len(one.Nodes) == 1 && one.Nodes[0].ID == whole.Nodes[1].ID && one.Tasks != 0 &&
+		one.Tasks < whole.Tasks, "of one node: %d nodes, %d tasks of %d", len(one.Nodes), one.Tasks, whole.Tasks)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("nobody waits")
 	cancel(gone)
@@ -140,9 +135,7 @@ func TestRestartedActor(t *testing.T) {
 	}
 	ms := func(minute int) float64 { return float64(at(minute) / int64(time.Millisecond)) }
 	want := map[string][2]float64{whole.Lanes[0].Worker: {ms(1), ms(10)}, whole.Lanes[1].Worker: {ms(11), ms(20)}}
-	if !maps.Equal(got, want) {
-		t.Errorf("bars by worker: %v, want %v", got, want)
-	}
+	says.True(t, maps.Equal(got, want), "bars by worker: %v, want %v", got, want)
 }
 
 // checkLongest: the attempts that are listed are the longest of those that ran in the range.
@@ -157,14 +150,10 @@ func checkLongest(t *testing.T, m *moment.Moment, d *bars.Drawing) {
 		}
 	}))
 	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
-	if len(d.Longest) != 10 {
-		t.Fatalf("%d attempts are listed", len(d.Longest))
-	}
+	must.True(t, len(d.Longest) == 10, "%d attempts are listed", len(d.Longest))
 	for i, l := range d.Longest {
-		if took(l.Start, l.End) != all[i] || l.ID == "" || l.Name == "" || l.Worker == "" ||
-			d.Nodes[l.Node].ID == "" {
-			t.Errorf("number %d: %+v, want %v µs", i, l, all[i])
-		}
+		says.True(t, took(l.Start, l.End) == all[i] && l.ID != "" && l.Name != "" && l.Worker != "" &&
+			d.Nodes[l.Node].ID != "", "number %d: %+v, want %v µs", i, l, all[i])
 	}
 }
 

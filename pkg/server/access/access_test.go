@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
@@ -132,9 +133,7 @@ func TestKubernetes(t *testing.T) {
 		c.IdentityHeader, c.GroupsHeader, c.TrustedProxies = "X-Forwarded-User", "X-Forwarded-Groups",
 			[]string{"10.1.0.0/16"}
 	}
-	elsewhere := func(c *Config) {
-		c.IdentityHeader, c.TrustedProxies = "X-Forwarded-User", []string{"10.2.0.0/16"}
-	}
+	elsewhere := func(c *Config) { c.IdentityHeader, c.TrustedProxies = "X-Forwarded-User", []string{"10.2.0.0/16"} }
 	tests := map[string]struct {
 		change func(*Config)
 		header http.Header
@@ -148,10 +147,9 @@ func TestKubernetes(t *testing.T) {
 		"cookie":        {nil, http.Header{"Cookie": {"history_token=tok-ann"}}, 200, "a"},
 		"header before cookie": {nil, http.Header{"Authorization": {"Bearer tok-bob"},
 			"Cookie": {"history_token=tok-ann"}}, 200, "b"},
-		"none": {nil, nil, 401, "neither `Authorization: Bearer {token}`"},
-		"unknown": {nil, http.Header{"Authorization": {"Bearer x"}}, 401,
-			"Kubernetes does not know the token"},
-		"empty": {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
+		"none":    {nil, nil, 401, "neither `Authorization: Bearer {token}`"},
+		"unknown": {nil, http.Header{"Authorization": {"Bearer x"}}, 401, "Kubernetes does not know the token"},
+		"empty":   {nil, http.Header{"Authorization": {"Bearer "}}, 401, "want `Authorization"},
 		"other scheme": {nil, http.Header{"Authorization": {"Basic YTpi"},
 			"Cookie": {"history_token=tok-ann"}}, 401, "want `Authorization"},
 		"header of no proxy": {nil, http.Header{"X-Forwarded-User": {"ann"}}, 401, "not signed in"},
@@ -173,10 +171,8 @@ func TestKubernetes(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := ask(sees(kubernetes(t, twoUsers(), tt.change)), "/clusters", tt.header)
-			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body ||
-				!strings.Contains(w.Body.String(), tt.body) {
-				t.Errorf("%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
-			}
+			says.True(t, w.Code == tt.status && (tt.status != 200 || w.Body.String() == tt.body) &&
+				strings.Contains(w.Body.String(), tt.body), "%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 		})
 	}
 }
@@ -190,10 +186,7 @@ func TestPublicPathsAndNoContext(t *testing.T) {
 		}
 	}
 	// What a public path shows must not be about a namespace.
-	if w := ask(sees(a, "/healthz"), "/healthz", nil); w.Code != http.StatusServiceUnavailable ||
-		!strings.Contains(w.Body.String(), ErrUnauthenticated.Error()) {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
+	response.Is(t, ask(sees(a, "/healthz"), "/healthz", nil), http.StatusServiceUnavailable, ErrUnauthenticated.Error())
 	says.ErrorIs(t, a.Allowed(t.Context(), "a"), ErrUnauthenticated, "a context that no handler made")
 }
 
@@ -314,9 +307,7 @@ func TestMadeUpNamespaces(t *testing.T) {
 			flood.Wait()
 		}
 		for key := range a.rights.All() {
-			if len(key) > 32 {
-				t.Fatalf("a key of %d bytes is kept", len(key))
-			}
+			must.True(t, len(key) <= 32, "a key of %d bytes is kept", len(key))
 		}
 	})
 }
@@ -333,9 +324,7 @@ func TestManyAskOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := k.asked.Load(); n != 2 {
-		t.Errorf("asked %d times, want 2", n)
-	}
+	says.Equal(t, k.asked.Load(), 2, "asked")
 }
 
 func TestSharedToken(t *testing.T) {
@@ -350,17 +339,14 @@ func TestSharedToken(t *testing.T) {
 		}
 	}
 	must.OK(t, os.WriteFile(file, []byte("four\n"), 0o600))
-	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer four"}}); w.Code != 200 {
-		t.Errorf("a token put into the file: %d", w.Code)
-	}
-	if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer one"}}); w.Code != 401 {
-		t.Errorf("a token taken out of the file: %d", w.Code)
-	}
+	response.Is(t, ask(sees(a), "/", http.Header{"Authorization": {"Bearer four"}}), 200, "",
+		"a token put into the file")
+	response.Is(t, ask(sees(a), "/", http.Header{"Authorization": {"Bearer one"}}), 401, "",
+		"a token taken out of the file")
 	must.OK(t, os.WriteFile(file, []byte("# of CI\n#four\nfive six\nseven\n"), 0o600))
 	for token, status := range map[string]int{"seven": 200, "three": 200, "four": 401, "#four": 401, "five six": 401} {
-		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status {
-			t.Errorf("%s, beside lines that are no tokens: %d", token, w.Code)
-		}
+		response.Is(t, ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}), status, "",
+			"%s, beside lines that are no tokens", token)
 	}
 	if lines := hook.AllEntries(); len(lines) != 1 || !strings.Contains(lines[0].Message, "a line is left out") {
 		t.Errorf("logged %v", lines)
@@ -415,28 +401,20 @@ func TestLogin(t *testing.T) {
 	if want := "../../../../../../login?next=namespaces%2Fa%2Fclusters%2Flab%2Fsessions%2Flatest%2F%3Fx%3D1"; w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
 		t.Errorf("a browser is sent to %q (%d), want %q", w.Header().Get("Location"), w.Code, want)
 	}
-	if w := ask(h, "/login?next=homepage", nil); w.Code != 200 ||
-		!strings.Contains(w.Body.String(), `name="next" value="./homepage"`) {
-		t.Errorf("the page: %d %s", w.Code, w.Body)
-	}
+	response.Is(t, ask(h, "/login?next=homepage", nil), 200, `name="next" value="./homepage"`, "the page")
 
 	w = post(" tok-ann\n", "./homepage?q=a#/jobs", nil)
-	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "./homepage?q=a#/jobs" {
-		t.Fatalf("signed in: %d to %q", w.Code, w.Header().Get("Location"))
-	}
+	must.True(t, w.Code == http.StatusSeeOther && w.Header().Get("Location") == "./homepage?q=a#/jobs",
+		"signed in: %d to %q", w.Code, w.Header().Get("Location"))
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" {
-		t.Errorf("cookie %v", c)
-	}
+	says.True(t, c.HttpOnly && c.Secure && c.SameSite == http.SameSiteLaxMode && c.Path == "/", "cookie %v", c)
 	if w := ask(h, "/", http.Header{"Cookie": {c.Name + "=" + c.Value}}); w.Body.String() != "a" {
 		t.Errorf("with the cookie: %d %q", w.Code, w.Body)
 	}
 
 	// A neighbour's cookie for the whole domain has another name, which is taken by plain HTTP only.
 	planted := http.Header{"Cookie": {tokenCookie + "=tok-ann"}}
-	if w := ask(h, "https://hs.example/", planted); w.Code != http.StatusUnauthorized {
-		t.Errorf("a planted cookie: %d %q", w.Code, w.Body)
-	}
+	response.Is(t, ask(h, "https://hs.example/", planted), http.StatusUnauthorized, "", "a planted cookie")
 	if w := ask(h, "http://localhost:8080/", planted); w.Body.String() != "a" {
 		t.Errorf("by plain HTTP: %d %q", w.Code, w.Body)
 	}
@@ -509,9 +487,7 @@ func TestAnswersAreBounded(t *testing.T) {
 			func(context.Context) (int, error) { return i, nil }); v != i || err != nil {
 			t.Fatal(v, err)
 		}
-		if m.Len() > 10 {
-			t.Fatalf("%d answers remembered", m.Len())
-		}
+		must.True(t, m.Len() <= 10, "%d answers remembered", m.Len())
 	}
 }
 
@@ -537,7 +513,5 @@ func TestWaitingForKubernetesIsItsTrouble(t *testing.T) {
 		<-release
 		return 1, nil
 	})
-	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
+	says.True(t, errors.Is(err, ErrUnavailable) && errors.Is(err, context.Canceled), "%v", err)
 }

@@ -89,9 +89,8 @@ func TestOnlyCommonNamesAreAskedElsewhere(t *testing.T) {
 		t.Errorf("an account of another cluster: %q, %d questions", whys, eu.asked.Load())
 	}
 	whys := allowedTo(t, a, "tok-root", "a.eu", "b.eu", "c.eu")
-	if whys[0] == "" || whys[1] != "" || whys[2] != "" {
-		t.Errorf("a user of groups in common sees %q, want b and c", whys)
-	}
+	says.True(t, whys[0] != "" && whys[1] == "" && whys[2] == "", "a user of groups in common sees %q, want b and c",
+		whys)
 }
 
 // While another cluster does not answer, nothing of it is shown, its own namespaces are, and it is not asked for each
@@ -122,9 +121,8 @@ func TestUnreachableClusterHidesOnlyItsOwn(t *testing.T) {
 				t.Fatalf("ann sees %q, and %v", got, err)
 			}
 		}
-		if whys := allowedTo(t, a, "tok-ann", "a.eu"); whys[0] == "" {
-			t.Error("a namespace of a cluster that does not answer is shown")
-		}
+		says.True(t, allowedTo(t, a, "tok-ann", "a.eu")[0] != "",
+			"a namespace of a cluster that does not answer is shown")
 		if n := eu.asked.Load(); n > 3 { // those that waited for the first answer, at most
 			t.Errorf("it was asked %d times", n)
 		}

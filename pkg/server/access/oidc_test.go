@@ -21,6 +21,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/openid"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -102,10 +104,8 @@ func TestIDTokensOfPrograms(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := ask(sees(withProvider(t, p, tt.change)), "/clusters", bearer(tt.token))
-			if w.Code != tt.status || tt.status == 200 && w.Body.String() != tt.body ||
-				!strings.Contains(w.Body.String(), tt.body) {
-				t.Errorf("%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
-			}
+			says.True(t, w.Code == tt.status && (tt.status != 200 || w.Body.String() == tt.body) &&
+				strings.Contains(w.Body.String(), tt.body), "%d %q, want %d %q", w.Code, w.Body, tt.status, tt.body)
 		})
 	}
 }
@@ -141,9 +141,7 @@ func (b *browserOf) do(method, target string) *httptest.ResponseRecorder {
 // toProvider asks the provider as the browser that was sent there, and gives the address it sends back to.
 func toProvider(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
-	if w.Code != http.StatusSeeOther {
-		t.Fatalf("not sent to the provider: %d %s", w.Code, w.Body)
-	}
+	must.True(t, w.Code == http.StatusSeeOther, "not sent to the provider: %d %s", w.Code, w.Body)
 	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, w.Header().Get("Location"), nil))(t)
 	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	_ = resp.Body.Close()
@@ -162,31 +160,24 @@ func TestSigningIn(t *testing.T) {
 		t.Fatalf("%d to %q, want %q", w.Code, w.Header().Get("Location"), want)
 	}
 	w = b.get("https://hs.example/login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1")
-	if w.Code != 200 || !strings.Contains(w.Body.String(), `href="oidc/start?next=.%2fnamespaces%2Fb`) &&
-		!strings.Contains(w.Body.String(), `href="oidc/start?next=.%2Fnamespaces%2Fb`) {
-		t.Fatalf("%d %s", w.Code, w.Body)
-	}
+	must.True(t, w.Code == 200 &&
+		(strings.Contains(w.Body.String(), `href="oidc/start?next=.%2fnamespaces%2Fb`) ||
+			strings.Contains(w.Body.String(), `href="oidc/start?next=.%2Fnamespaces%2Fb`)), "%d %s", w.Code, w.Body)
 	back := toProvider(t, b.get("https://hs.example/oidc/start?next=./namespaces/b/clusters/lab/?x=1%23/jobs"))
-	if !strings.HasPrefix(back, "https://hs.example/oidc/callback?") {
-		t.Fatalf("sent back to %q", back)
-	}
+	must.True(t, strings.HasPrefix(back, "https://hs.example/oidc/callback?"), "sent back to %q", back)
 	w = b.get(back)
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "../namespaces/b/clusters/lab/?x=1#/jobs" {
 		t.Fatalf("%d to %q: %s", w.Code, w.Header().Get("Location"), w.Body)
 	}
 	for _, c := range w.Result().Cookies() {
-		if !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
-			strings.Contains(c.Value, "eve") {
-			t.Errorf("cookie %v", c)
-		}
+		says.True(t, c.HttpOnly && c.Secure && c.SameSite == http.SameSiteLaxMode && c.Path == "/" &&
+			!strings.Contains(c.Value, "eve"), "cookie %v", c)
 	}
 	if w := b.get("/clusters"); w.Code != 200 || w.Body.String() != "b" {
 		t.Errorf("signed in: %d %q", w.Code, w.Body)
 	}
 	// What was used once is used up, and another browser cannot use it at all.
-	if w := b.get(back); w.Code != http.StatusBadGateway {
-		t.Errorf("the same answer again: %d %s", w.Code, w.Body)
-	}
+	response.Is(t, b.get(back), http.StatusBadGateway, "", "the same answer again")
 	other := &browserOf{b.server, map[string]string{}}
 	if w := other.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadRequest ||
 		!strings.Contains(w.Body.String(), "another browser") || len(other.cookies) != 0 {
@@ -203,9 +194,7 @@ func TestSigningIn(t *testing.T) {
 		b.cookies["__Host-"+sessionCookie] != "" {
 		t.Errorf("signed out: %d %v", w.Code, b.cookies)
 	}
-	if w := b.get("/clusters"); w.Code != http.StatusSeeOther {
-		t.Errorf("after signing out: %d", w.Code)
-	}
+	response.Is(t, b.get("/clusters"), http.StatusSeeOther, "", "after signing out")
 }
 
 // Another name of the same domain can give a browser cookies for all of the domain, but none that this server takes:
@@ -223,16 +212,10 @@ func TestPlantedCookies(t *testing.T) {
 		}
 		return b
 	}
-	if w := plant().get(back); w.Code != http.StatusBadRequest {
-		t.Errorf("somebody else's sign-in: %d %s", w.Code, w.Body)
-	}
+	response.Is(t, plant().get(back), http.StatusBadRequest, "", "somebody else's sign-in")
 	attacker.get(back)
-	if w := plant().get("/clusters"); w.Code != http.StatusSeeOther {
-		t.Errorf("somebody else's cookie: %d %s", w.Code, w.Body)
-	}
-	if w := attacker.get("/clusters"); w.Code != http.StatusOK {
-		t.Errorf("one's own cookie: %d %s", w.Code, w.Body)
-	}
+	response.Is(t, plant().get("/clusters"), http.StatusSeeOther, "", "somebody else's cookie")
+	response.Is(t, attacker.get("/clusters"), http.StatusOK, "", "one's own cookie")
 	// By plain HTTP, as with kubectl port-forward, browsers take no cookie of that name.
 	b := &browserOf{sees(withProvider(t, p,
 		func(c *Config) { c.OIDC.RedirectURL = "http://localhost:8080/oidc/callback" })), map[string]string{}}
@@ -255,23 +238,17 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	}
 	for _, target := range []string{"/oidc/callback", "/oidc/callback?state=x&code=y",
 		"/oidc/callback?state=" + b.cookies["__Host-"+sessionCookie] + "&code=y"} {
-		if w := b.get(target); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "sign in again") {
-			t.Errorf("%.40s: %d %s", target, w.Code, w.Body)
-		}
+		response.Is(t, b.get(target), http.StatusBadRequest, "sign in again", "%.40s", target)
 	}
 	// The provider's words are shown, as text.
 	back := must.Get(url.Parse(toProvider(t, b.get("/oidc/start?next=homepage"))))(t)
 	back.RawQuery = url.Values{"state": {back.Query().Get("state")}, "error": {"access_denied"},
 		"error_description": {"<b>no</b>"}}.Encode()
 	w := b.get(back.String())
-	if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") ||
-		!strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	says.True(t, w.Code == http.StatusUnauthorized && strings.Contains(w.Body.String(), "access_denied &lt;b&gt;") &&
+		strings.Contains(w.Body.String(), `href="../oidc/start?next=.%2Fhomepage"`), "%d %s", w.Code, w.Body)
 	for _, path := range []string{"/oidc/start", "/oidc/callback", "/login"} {
-		if w := b.do(http.MethodPost, path); w.Code != http.StatusMethodNotAllowed {
-			t.Errorf("POST %s: %d", path, w.Code)
-		}
+		response.Is(t, b.do(http.MethodPost, path), http.StatusMethodNotAllowed, "", "POST %s", path)
 	}
 }
 
@@ -279,10 +256,7 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	p := openid.Start(t)
 	a := withProvider(t, p, func(c *Config) { c.OIDC.ClientSecret = "wrong" })
 	b := &browserOf{sees(a), map[string]string{}}
-	if w := b.get(toProvider(t, b.get("/oidc/start"))); w.Code != http.StatusBadGateway ||
-		!strings.Contains(w.Body.String(), "log says why") {
-		t.Errorf("a wrong secret: %d %s", w.Code, w.Body)
-	}
+	response.Is(t, b.get(toProvider(t, b.get("/oidc/start"))), http.StatusBadGateway, "log says why", "a wrong secret")
 	a = withProvider(t, p, nil)
 	b.server = sees(a)
 	for want, claims := range map[string]map[string]any{
@@ -298,10 +272,8 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	ended := a.provider.seal.seal(forSession, sessionState{User: "ann", Expires: time.Now().Add(-time.Second).Unix()})
 	state := a.provider.seal.seal(forState, sessionState{User: "ann", Expires: time.Now().Add(time.Hour).Unix()})
 	for _, value := range []string{"", "x", ended, state, ended[:len(ended)-1]} {
-		if w := ask(b.server, "/clusters",
-			http.Header{"Cookie": {"__Host-" + sessionCookie + "=" + value}}); w.Code != http.StatusUnauthorized {
-			t.Errorf("cookie %.20q: %d", value, w.Code)
-		}
+		response.Is(t, ask(b.server, "/clusters", http.Header{"Cookie": {"__Host-" + sessionCookie + "=" + value}}),
+			http.StatusUnauthorized, "", "cookie %.20q", value)
 	}
 }
 
@@ -328,21 +300,15 @@ func TestManyGroups(t *testing.T) {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
 	large := func(e *logrus.Entry) bool { return strings.Contains(e.Message, "proxy_buffer_size") }
-	if !slices.ContainsFunc(warnings.AllEntries(), large) {
-		t.Error("no warning")
-	}
+	says.True(t, slices.ContainsFunc(warnings.AllEntries(), large), "no warning")
 	warnings.Reset()
 	p.SignIn(map[string]any{"email": "eve", "groups": groups(2000)})
-	if w := signIn(); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "2001 groups") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	response.Is(t, signIn(), http.StatusForbidden, "2001 groups")
 	p.SignIn(map[string]any{"email": "ann"})
 	if w := signIn(); w.Code != http.StatusSeeOther || len(b.cookies) != 1+1 {
 		t.Fatalf("%d, cookies %v", w.Code, b.cookies)
 	}
-	if slices.ContainsFunc(warnings.AllEntries(), large) {
-		t.Error("a warning about a small session")
-	}
+	says.True(t, !slices.ContainsFunc(warnings.AllEntries(), large), "a warning about a small session")
 	if w := b.get("/clusters"); w.Body.String() != "a" {
 		t.Errorf("%d %q", w.Code, w.Body)
 	}
@@ -386,11 +352,8 @@ func TestAProviderThatComesLater(t *testing.T) {
 		!strings.Contains(w.Body.String(), "has not answered yet") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
-	if w := ask(b.server, "/", bearer(
-		p.Token(map[string]any{"email": "ann"}))); w.Code != http.StatusServiceUnavailable ||
-		!strings.Contains(w.Body.String(), "has not answered yet") {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	response.Is(t, ask(b.server, "/", bearer(p.Token(map[string]any{"email": "ann"}))), http.StatusServiceUnavailable,
+		"has not answered yet")
 	p.Away(false)
 	must.Happen(t, "that the provider is found", func() bool { return a.provider.found.Load() != nil })
 	b.get(toProvider(t, b.get("/oidc/start")))
@@ -442,9 +405,7 @@ func TestKeysCannotBeRead(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 		w = ask(h, "/", bearer(token))
 	}
-	if w.Body.String() != "a" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	says.Equal(t, w.Body.String(), "a", "%d %s", w.Code, w.Body)
 }
 
 func TestNamespacesOfAFile(t *testing.T) {
@@ -468,9 +429,8 @@ func TestNamespacesOfAFile(t *testing.T) {
 	see(200, "a b c", map[string]any{"email": "eve", "groups": []string{"team-b"}})
 	see(200, "a b c", map[string]any{"email": "x", "groups": []string{"ops"}})
 	see(200, "", map[string]any{"email": "team-b", "groups": []string{"eve"}}) // a user is no group
-	if w := ask(sees(a), "/", bearer("tok-ann")); w.Code != http.StatusUnauthorized {
-		t.Errorf("a token of Kubernetes' without Kubernetes: %d %q", w.Code, w.Body)
-	}
+	response.Is(t, ask(sees(a), "/", bearer("tok-ann")), http.StatusUnauthorized, "",
+		"a token of Kubernetes' without Kubernetes")
 	write("- user: eve\n  namespaces: [c]\n")
 	see(200, "c", map[string]any{"email": "eve"})
 	write("- user: [")

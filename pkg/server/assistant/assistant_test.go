@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -37,9 +39,7 @@ func TestCallersTakeTurns(t *testing.T) {
 			r.Header.Set("Accept", "application/json, text/event-stream")
 			r.RemoteAddr = from
 			w := httptest.NewRecorder()
-			if err := handler(w, r); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, handler(w, r))
 			return w.Body.String()
 		}
 		ended := make(chan string, maxCalls)
@@ -58,9 +58,7 @@ func TestCallersTakeTurns(t *testing.T) {
 		for range maxCalls - 1 {
 			<-ended
 		}
-		if most.Load() > maxCalls {
-			t.Errorf("%d calls at once", most.Load())
-		}
+		says.True(t, most.Load() <= maxCalls, "%d calls at once", most.Load())
 	})
 }
 
@@ -88,8 +86,7 @@ func TestSlowMessagesTakeNoTurn(t *testing.T) {
 		if w := call(strings.NewReader(message)); w.Code != http.StatusOK || time.Since(began) > 0 {
 			t.Errorf("%d %s after %s", w.Code, w.Body, time.Since(began))
 		}
-		if w := call(strings.NewReader(message + strings.Repeat(" ", maxMessage))); w.Code != http.StatusBadRequest {
-			t.Errorf("a large one: %d %s", w.Code, w.Body)
-		}
+		response.Is(t, call(strings.NewReader(message+strings.Repeat(" ", maxMessage))), http.StatusBadRequest, "",
+			"a large one")
 	})
 }

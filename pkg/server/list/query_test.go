@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 )
 
@@ -22,8 +23,7 @@ func TestListQuery(t *testing.T) {
 		"sort=-sessions":        {Sort: "start", Descending: true, Limit: 25},
 		"sort=-sessions&group=owner&page=9999999999999": {Sort: "sessions", Descending: true, Group: "owner", Limit: 25,
 			From: (maxPage - 1) * 25},
-		"page=9999999999999999999999": {Sort: "start", Descending: true, Limit: 25,
-			From: (maxPage - 1) * 25},
+		"page=9999999999999999999999": {Sort: "start", Descending: true, Limit: 25, From: (maxPage - 1) * 25},
 	} {
 		v := must.Get(url.ParseQuery(query))(t)
 		want.Now = now
@@ -40,9 +40,8 @@ func TestEverySortLinkIsUnderstood(t *testing.T) {
 			v, err := url.ParseQuery(strings.TrimPrefix(column.Link, "?"))
 			must.OK(t, err)
 			again, err := parseListQuery(v, time.Now())
-			if err != nil || again.Sort != column.Name || again.Group != group {
-				t.Errorf("the head of %s, by %q, sorts by %s, by %q", column.Name, group, again.Sort, again.Group)
-			}
+			says.True(t, err == nil && again.Sort == column.Name && again.Group == group,
+				"the head of %s, by %q, sorts by %s, by %q", column.Name, group, again.Sort, again.Group)
 		}
 	}
 }

@@ -58,9 +58,7 @@ func TestSearchesTakeTurns(t *testing.T) {
 		began := time.Now()
 		search := func(address string, takes time.Duration) (end logsearch.End, at time.Duration, err error) {
 			q := &logsearch.Query{Pattern: "x", Timeout: logsearch.MaxTimeout, Lines: 1}
-			if err := q.Prepare(); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, q.Prepare())
 			w := httptest.NewRecorder()
 			err = h.search(w, from(t, address), q, func(ctx context.Context) iter.Seq2[logsearch.Source, error] {
 				return func(yield func(logsearch.Source, error) bool) {
@@ -102,9 +100,8 @@ func TestSearchesTakeTurns(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if ended.Load() != maxSearches || refused.Load() == 0 {
-			t.Errorf("%d were ended, %d refused", ended.Load(), refused.Load())
-		}
+		says.True(t, ended.Load() == maxSearches && refused.Load() != 0, "%d were ended, %d refused", ended.Load(),
+			refused.Load())
 	})
 }
 
@@ -164,11 +161,7 @@ func TestArchivesTakeTurns(t *testing.T) {
 		}
 		var all sync.WaitGroup
 		for range 2 * maxArchives {
-			all.Go(func() {
-				if err := archive("10.0.0.1", 50*time.Second, 5); err != nil {
-					t.Error(err)
-				}
-			})
+			all.Go(func() { says.OK(t, archive("10.0.0.1", 50*time.Second, 5)) })
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -199,13 +192,9 @@ func TestSearchForm(t *testing.T) {
 		q := test.q
 		must.OK(t, q.Prepare())
 		again := must.Get(searchQuery(SearchForm(&q, test.from, test.to), param.Times{}))(t)
-		if !reflect.DeepEqual(again, &q) {
-			t.Errorf("%+v is read as %+v", q, again)
-		}
+		says.True(t, reflect.DeepEqual(again, &q), "%+v is read as %+v", q, again)
 	}
 	day := must.Get(searchQuery(url.Values{"q": {"x"}, "from": {"2026-11-20"}, "to": {"2026-11-20"}},
 		param.Times{Zone: time.UTC}))(t)
-	if day.To-day.From != int64(24*time.Hour) {
-		t.Errorf("a day's lines are those from %d to %d", day.From, day.To)
-	}
+	says.Equal(t, day.To-day.From, int64(24*time.Hour), "a day's lines are those from %d to %d", day.From, day.To)
 }

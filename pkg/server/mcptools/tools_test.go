@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/client"
 )
@@ -71,9 +72,8 @@ func TestChoicesAreNamed(t *testing.T) {
 		field, _ := of.tool.FieldByName(of.name)
 		said := field.Tag.Get("jsonschema")
 		for _, choice := range of.choices {
-			if !strings.Contains(said, choice) {
-				t.Errorf("%s of %s: %q does not name %s", of.name, of.tool, said, choice)
-			}
+			says.True(t, strings.Contains(said, choice), "%s of %s: %q does not name %s", of.name, of.tool, said,
+				choice)
 		}
 	}
 }
@@ -98,8 +98,7 @@ func TestWarnings(t *testing.T) {
 
 // TestRedirects: the token of who asks goes to the server that they named, and to no other.
 func TestRedirects(t *testing.T) {
-	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter,
-		*http.Request) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the redirect was followed")
 	}))
 	defer elsewhere.Close()
@@ -184,8 +183,7 @@ func TestAddresses(t *testing.T) {
 // TestSessionsAreNamed: what would be no part of an address, or another one, is no name; errors do not repeat all that
 // was given.
 func TestSessionsAreNamed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
-		r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		t.Errorf("%s was asked for", r.URL)
 	}))
 	defer server.Close()
@@ -221,9 +219,7 @@ func TestToolsTakeAllFilters(t *testing.T) {
 		}
 		query := <-asked
 		for _, name := range catalog.FilterParams {
-			if query.Get(name) != "x" {
-				t.Errorf("%s does not ask for %s: %v", tool, name, query)
-			}
+			says.Equal(t, query.Get(name), "x", "%s does not ask for %s: %v", tool, name, query)
 		}
 	}
 }

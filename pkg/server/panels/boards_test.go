@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	dash "github.com/rayhistory/historyserver/pkg/dashboard"
 )
@@ -40,9 +41,7 @@ func TestStandardDashboards(t *testing.T) {
 			compared++
 		}
 	}
-	if compared < 14 {
-		t.Errorf("only %d dashboards were compared", compared)
-	}
+	says.True(t, compared >= 14, "only %d dashboards were compared", compared)
 }
 
 // TestWithoutStoredDashboards: metrics are drawn whatever version of Ray they are of, also if it is not known or newer

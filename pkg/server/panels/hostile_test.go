@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -52,9 +53,8 @@ func TestDashboardsAreBounded(t *testing.T) {
 			variables(maxVariables) + `,{"name":"v1"},null]}}`, true},
 	} {
 		code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/", test.dashboard)
-		if shown := code == http.StatusOK && strings.Contains(page, ">mine</h2>"); shown != test.shown {
-			t.Errorf("%s: %d, %.300s", what, code, page)
-		}
+		says.Equal(t, code == http.StatusOK && strings.Contains(page, ">mine</h2>"), test.shown, "%s: %d, %.300s", what,
+			code, page)
 		if n := strings.Count(page, `name="var-v1"`); n > 1 {
 			t.Errorf("%s: variable v1 is there %d times", what, n)
 		}
@@ -113,9 +113,7 @@ func TestPagesWaitForMemory(t *testing.T) {
 		}
 		for range maxBuilding {
 			go func() {
-				if err := page("large"); err != nil {
-					t.Errorf("a large page when there is memory again: %v", err)
-				}
+				says.OK(t, page("large"), "a large page when there is memory again")
 			}()
 		}
 		synctest.Wait()
@@ -138,10 +136,9 @@ func TestCopiesOfValues(t *testing.T) {
 	}{{100, 10_000, http.StatusOK}, {1000, 10_000, http.StatusBadRequest}, {200_000, 200_000, http.StatusBadRequest}} {
 		code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/",
 			fmt.Sprintf(dashboard, strings.Repeat("$v ", test.references), strings.Repeat("x", test.value)))
-		if code != test.want || len(page) > maxQueries ||
-			strings.Contains(page, "too long") != (code != http.StatusOK) {
-			t.Errorf("%d times %d: %d, %d bytes", test.references, test.value, code, len(page))
-		}
+		says.True(t, code == test.want && len(page) <= maxQueries &&
+			strings.Contains(page, "too long") == (code != http.StatusOK), "%d times %d: %d, %d bytes", test.references,
+			test.value, code, len(page))
 	}
 }
 
@@ -177,8 +174,6 @@ func TestManyChosenValues(t *testing.T) {
 	code, page := pageOf(t, "/grafana/d/rayDefaultDashboard/",
 		`{"panels":[{"id":1}],"templating":{"list":[{"name":"v","type":"custom","query":"`+list("offered-value-", "")+
 			`","current":{"value":[`+list("chosen-value-", `"`)+`]}}]}}`)
-	if code != http.StatusOK || !strings.Contains(page, "<option>offered-value-7</option>") ||
-		!strings.Contains(page, "<option selected>chosen-value-7</option>") {
-		t.Errorf("%d %.300s", code, page)
-	}
+	says.True(t, code == http.StatusOK && strings.Contains(page, "<option>offered-value-7</option>") &&
+		strings.Contains(page, "<option selected>chosen-value-7</option>"), "%d %.300s", code, page)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/response"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -70,9 +71,7 @@ func recorded(t testing.TB, store blob.Creator, name string) (names []string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(recording.OpenNamed(t, name).TmpRay("head"), "session_2*", "metrics",
 		"grafana", "dashboards", "*.json"))
-	if err != nil || len(found) < 7 {
-		t.Fatalf("%d dashboards were recorded: %v", len(found), err)
-	}
+	must.True(t, err == nil && len(found) >= 7, "%d dashboards were recorded: %v", len(found), err)
 	for _, file := range found {
 		data := must.Get(os.ReadFile(file))(t)
 		put(t, store, filepath.Base(file), data)
@@ -151,18 +150,15 @@ func TestEveryQueryIsAnswered(t *testing.T) {
 						w := httptest.NewRecorder()
 						api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(),
 							nil), "query_range", scope)
-						if w.Code != http.StatusOK {
-							t.Errorf("%s: %s: %d %s", name, q.Expr, w.Code, w.Body)
-						}
+						response.Is(t, w, http.StatusOK, "", "%s: %s", name, q.Expr)
 						if strings.Contains(w.Body.String(), `"values":[[`) {
 							lines++
 						}
 					}
 				}
 			}
-			if all < panels || queries < all || lines < 40 {
-				t.Errorf("%d panels have %d queries, of which %d find something", all, queries, lines)
-			}
+			says.True(t, all >= panels && queries >= all && lines >= 40,
+				"%d panels have %d queries, of which %d find something", all, queries, lines)
 		})
 	}
 }
@@ -205,9 +201,8 @@ func TestRange(t *testing.T) {
 	} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?panelId=7&"+tt.query, "default",
 			tt.onePanel, tt.change).Body.String())
-		if got == nil || got[1] != tt.from || got[2] != tt.to || got[3] != tt.seconds+"000" || got[4] != "0" {
-			t.Errorf("%s: %v, want %s to %s every %s s", tt.what, got, tt.from, tt.to, tt.seconds)
-		}
+		says.True(t, got != nil && got[1] == tt.from && got[2] == tt.to && got[3] == tt.seconds+"000" && got[4] == "0",
+			"%s: %v, want %s to %s every %s s", tt.what, got, tt.from, tt.to, tt.seconds)
 	}
 }
 
@@ -222,9 +217,7 @@ func TestRunning(t *testing.T) {
 	for query, want := range map[string]string{"refresh=1m": "60000", "refresh=5s": "15000", "refresh=0": "0", "refresh": "0"} {
 		got := rangeAsk.FindStringSubmatch(ask(t, newPanels(store), "/grafana/d/x?"+query, "default", false,
 			runs).Body.String())
-		if got == nil || got[4] != want {
-			t.Errorf("%s: %v, want %s", query, got, want)
-		}
+		says.True(t, got != nil && got[4] == want, "%s: %v, want %s", query, got, want)
 	}
 }
 
@@ -241,8 +234,7 @@ func TestVariables(t *testing.T) {
 			"query":{"query":"query_result(count by (dataset)(last_over_time(x{}[$__range])))"}}]},
 		"panels":[{"type":"graph","targets":[{"expr":"a{i=~\"$Instance\",n=~\"${NodeType:regex}\",s=~\"[[SessionName]]\",d=~\"$Dataset\"}[$window] $__rate_interval $__interval $__range $1 $Instances"}]}]}`))
 	for query, want := range map[string]string{
-		"": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name +
-			`",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
+		"": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name + `",d=~".+"}[1m] 60s 15s 1800s $1 $Instances`,
 		"var-SessionName=other&var-window=5m": `a{i=~".+",n=~"(head|worker)",s=~"` + ref.Name +
 			`",d=~".+"}[5m] 60s 15s 1800s $1 $Instances`,
 		"var-Instance=10.0.0.1:80&var-NodeType=head&var-Dataset=d_1": `a{i=~"10\\.0\\.0\\.1:80",n=~"head",s=~"` +
@@ -308,24 +300,16 @@ func TestOddDashboards(t *testing.T) {
 	put(t, store, "train_grafana_dashboard.json", bytes.Repeat([]byte(" "), maxDashboard+1))
 	p := newPanels(store)
 	for name, want := range map[string]string{"": noDashboard, "serve_llm": noDashboard} {
-		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusNotFound ||
-			!strings.Contains(w.Body.String(), want) {
-			t.Errorf("%q: %d %s", name, w.Code, w.Body)
-		}
+		response.Is(t, ask(t, p, "/grafana/d/x", name, false), http.StatusNotFound, want, "%q", name)
 	}
 	// Those that are damaged are drawn as Ray makes them.
 	for name, title := range map[string]string{"serve": "Serve Dashboard", "data": "Data Dashboard",
 		"train": "Train Dashboard"} {
-		if w := ask(t, p, "/grafana/d/x", name, false); w.Code != http.StatusOK ||
-			!strings.Contains(w.Body.String(), title) {
-			t.Errorf("%q: %d %.300s", name, w.Code, w.Body)
-		}
+		response.Is(t, ask(t, p, "/grafana/d/x", name, false), http.StatusOK, title, "%q", name)
 	}
 	for _, id := range []string{"3", "x", ""} {
-		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, "default", true); w.Code != http.StatusNotFound ||
-			!strings.Contains(w.Body.String(), noPanel) {
-			t.Errorf("%q: %d %s", id, w.Code, w.Body)
-		}
+		response.Is(t, ask(t, p, "/grafana/d-solo/x?panelId="+id, "default", true), http.StatusNotFound, noPanel, "%q",
+			id)
 	}
 	for _, onePanel := range []bool{true, false} {
 		w := ask(t, p, "/grafana/d-solo/x/y?panelId=panel-1&theme=%22x&timezone=%22%3E", "default", onePanel)
@@ -357,18 +341,14 @@ func TestHardwareOnly(t *testing.T) {
 		Until:    begin.Add(time.Hour),
 	}
 	shown := drawings(t, ask(t, p, "/grafana/d/x", "default", false).Body.String())
-	if len(shown) != len(hardwareOnly().Panels) {
-		t.Fatalf("%d panels", len(shown))
-	}
+	must.True(t, len(shown) == len(hardwareOnly().Panels), "%d panels", len(shown))
 	for _, d := range shown {
 		for _, q := range d.Queries {
 			w := httptest.NewRecorder()
 			form := url.Values{"query": {q.Expr}, "time": {fmt.Sprint(begin.Unix() + 1)}}
 			api.Answer(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?"+form.Encode(), nil), "query",
 				scope)
-			if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), `"value":[`) {
-				t.Errorf("%s: %d %s", q.Expr, w.Code, w.Body)
-			}
+			response.Is(t, w, http.StatusOK, `"value":[`, "%s", q.Expr)
 		}
 	}
 	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 ||
@@ -376,10 +356,7 @@ func TestHardwareOnly(t *testing.T) {
 		t.Errorf("one panel: %+v", got)
 	}
 	for name, id := range map[string]string{"default": "24", "serve": "1"} {
-		if w := ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true); w.Code != http.StatusOK ||
-			!strings.Contains(w.Body.String(), noFigures) {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
-		}
+		response.Is(t, ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true), http.StatusOK, noFigures, "%s", name)
 	}
 	// The IDs and titles are Ray's.
 	for _, version := range []string{"ray-2.55", "ray-2.57", "ray-2.60"} {
