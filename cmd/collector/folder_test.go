@@ -46,9 +46,7 @@ func TestChooseFolder(t *testing.T) {
 			err = o.chooseFolder()
 			var none *collector.NoRayError
 			if tt.want == "" {
-				if !errors.As(err, &none) {
-					t.Errorf("%v, want a NoRayError", err)
-				}
+				says.True(t, errors.As(err, &none), "%v, want a NoRayError", err)
 				return
 			}
 			folder := filepath.Join(dir, tt.want)
@@ -56,9 +54,8 @@ func TestChooseFolder(t *testing.T) {
 			if tt.spool != "" {
 				spool = tt.spool
 			}
-			if err != nil || o.RayTmpDir != folder || o.SpoolDir != spool {
-				t.Errorf("%v, folder %s, spool %s; want %s, %s", err, o.RayTmpDir, o.SpoolDir, folder, spool)
-			}
+			says.True(t, err == nil && o.RayTmpDir == folder && o.SpoolDir == spool,
+				"%v, folder %s, spool %s; want %s, %s", err, o.RayTmpDir, o.SpoolDir, folder, spool)
 		})
 	}
 }
@@ -77,9 +74,8 @@ func TestOneFolder(t *testing.T) {
 		if err == nil {
 			err = o.chooseFolder()
 		}
-		if err != nil || o.RayTmpDir != tt.want || o.SpoolDir != filepath.Join(tt.want, defaultSpool) {
-			t.Errorf("%s: %v, %s, %s", name, err, o.RayTmpDir, o.SpoolDir)
-		}
+		says.True(t, err == nil && o.RayTmpDir == tt.want && o.SpoolDir == filepath.Join(tt.want, defaultSpool),
+			"%s: %v, %s, %s", name, err, o.RayTmpDir, o.SpoolDir)
 	}
 }
 
@@ -116,9 +112,8 @@ func TestClusterName(t *testing.T) {
 				must.OK(t, os.WriteFile(filepath.Join(home, bootstrapFile), []byte(tt.up), 0o600))
 			}
 			o, _, err := read(tt.args, append(slices.Clone(tt.env), "HOME="+home))
-			if o.Cluster != tt.want || !maps.Equal(o.Labels, tt.labels) {
-				t.Errorf("%q with %v, want %q with %v", o.Cluster, o.Labels, tt.want, tt.labels)
-			}
+			says.True(t, o.Cluster == tt.want && maps.Equal(o.Labels, tt.labels), "%q with %v, want %q with %v",
+				o.Cluster, o.Labels, tt.want, tt.labels)
 			says.Equal(t, err != nil && strings.Contains(err.Error(), "--ray-cluster-name is not set"), tt.want == "",
 				"error %v", err)
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/flagdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector/sink"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -42,9 +43,7 @@ func TestSettings(t *testing.T) {
 		"KubeRay 1.6's flags": {
 			args: []string{"--role=Head", "--runtime-class-name=local", "--ray-cluster-name=lab",
 				"--ray-cluster-id=prod", "--ray-root-dir=log", "--events-port=8084", "--log-batching=1000"},
-			check: func(o *options) bool {
-				return o.Head && o.namespace == "prod" && o.storage.Backend == "local"
-			},
+			check: func(o *options) bool { return o.Head && o.namespace == "prod" && o.storage.Backend == "local" },
 		},
 		"KubeRay's newer flags": {
 			args: []string{"--role=Worker", "--storage-backend=local", "--storage-root-dir=x", "--ray-cluster-name=lab",
@@ -84,22 +83,19 @@ func TestSettings(t *testing.T) {
 					c.LogCompression == layout.Plain && o.storage.Top
 			},
 		},
-		"ray-head": {args: append(name, "--ray-head"),
-			check: func(o *options) bool { return o.Options.Head }},
+		"ray-head": {args: append(name, "--ray-head"), check: func(o *options) bool { return o.Options.Head }},
 		"upload rate": {args: append(name, "--upload-bytes-per-second=2MiB", "--spool-max-bytes=1Gi"),
 			check: func(o *options) bool { return o.Options.Ship.BytesPerSecond == 2<<20 }},
 		"chunk size": {args: append(name, "--max-chunk-bytes=1MiB"),
 			check: func(o *options) bool { return o.Options.Ship.MaxChunk == 1<<20 }},
 		"chunk size by variable": {args: name, env: []string{"RAYHISTORY_MAX_CHUNK_BYTES=512Ki"},
 			check: func(o *options) bool { return o.Options.Ship.MaxChunk == 512<<10 }},
-		"small chunks": {args: append(name, "--max-chunk-bytes=1KiB"),
-			err: "--max-chunk-bytes=1024: want 65536"},
-		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"),
-			err: "--max-chunk-bytes=1073741824: want"},
-		"no logs":     {args: append(name, "--enable-log-collector=false"), err: "--enable-log-collector=false: this"},
-		"no events":   {args: name, env: []string{"ENABLE_EVENT_COLLECTOR=false"}, err: "--enable-event-collector=false"},
-		"no cluster":  {err: "--ray-cluster-name is not set"},
-		"bad cluster": {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
+		"small chunks": {args: append(name, "--max-chunk-bytes=1KiB"), err: "--max-chunk-bytes=1024: want 65536"},
+		"large chunks": {args: append(name, "--max-chunk-bytes=1GiB"), err: "--max-chunk-bytes=1073741824: want"},
+		"no logs":      {args: append(name, "--enable-log-collector=false"), err: "--enable-log-collector=false: this"},
+		"no events":    {args: name, env: []string{"ENABLE_EVENT_COLLECTOR=false"}, err: "--enable-event-collector=false"},
+		"no cluster":   {err: "--ray-cluster-name is not set"},
+		"bad cluster":  {args: []string{"--ray-cluster-name=a/b"}, err: `--ray-cluster-name="a/b"`},
 		"a Kubernetes cluster": {
 			args:  append(name, "--ray-cluster-namespace=team-a"),
 			env:   []string{"RAYHISTORY_KUBERNETES_CLUSTER=prod-eu"},
@@ -109,9 +105,8 @@ func TestSettings(t *testing.T) {
 			err: `--kubernetes-cluster="prod.eu": want a name such as`},
 		"namespace with a dot": {args: append(name, "--ray-cluster-namespace=team-a.prod-eu"),
 			err: "want a Kubernetes namespace"},
-		"bad namespace": {args: append(name, "--ray-cluster-namespace=a_b"),
-			err: `--ray-cluster-namespace="a_b"`},
-		"bad role": {args: append(name, "--role=boss"), err: `--role="boss": want head or worker`},
+		"bad namespace": {args: append(name, "--ray-cluster-namespace=a_b"), err: `--ray-cluster-namespace="a_b"`},
+		"bad role":      {args: append(name, "--role=boss"), err: `--role="boss": want head or worker`},
 		"role contradicts": {args: append(name, "--role=worker", "--ray-head"),
 			err: `--role="worker" contradicts --ray-head`},
 		"owner without kind": {args: append(name, "--owner-name=x"), err: "give both or neither"},
@@ -119,19 +114,17 @@ func TestSettings(t *testing.T) {
 			err: `--log-compression="lz4": want none, gzip or zstd`},
 		"compressions disagree": {args: append(name, "--event-compression=zstd", "--event-compression-enabled"),
 			err: "contradicts --event-compression-enabled"},
-		"zero interval": {args: append(name, "--push-interval=0s"),
-			err: "--push-interval=0s: want more than 0"},
-		"concurrency":  {args: append(name, "--upload-concurrency=0"), err: "--upload-concurrency=0"},
-		"port":         {args: append(name, "--events-port=70000"), err: "--events-port=70000"},
-		"metrics port": {args: append(name, "--metrics-port=-1"), err: "--metrics-port=-1"},
+		"zero interval": {args: append(name, "--push-interval=0s"), err: "--push-interval=0s: want more than 0"},
+		"concurrency":   {args: append(name, "--upload-concurrency=0"), err: "--upload-concurrency=0"},
+		"port":          {args: append(name, "--events-port=70000"), err: "--events-port=70000"},
+		"metrics port":  {args: append(name, "--metrics-port=-1"), err: "--metrics-port=-1"},
 		"one port for both": {args: append(name, "--metrics-port=8084"),
 			err: "--events-port and --metrics-port are both 8084"},
 		"events from anywhere": {args: append(name, "--events-address=", "--metrics-address=10.0.0.1"),
 			check: func(o *options) bool {
 				return o.listeners.EventsAddress == "" && o.listeners.MetricsAddress == "10.0.0.1"
 			}},
-		"address": {args: append(name, "--events-address=here"),
-			err: `--events-address="here": want an IP address`},
+		"address":   {args: append(name, "--events-address=here"), err: `--events-address="here": want an IP address`},
 		"endpoint":  {args: append(name, "--additional-endpoints=nodes"), err: `"nodes": want a path`},
 		"auth mode": {args: append(name, "--ray-auth-mode=basic"), err: `--ray-auth-mode="basic"`},
 		"log level": {args: append(name, "--log-level=loud"), err: `--log-level="loud"`},
@@ -143,14 +136,10 @@ func TestSettings(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			o, _, err := read(test.args, test.env)
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) {
-					t.Errorf("error %v, want one with %s", err, test.err)
-				}
+				says.Error(t, err, test.err, "error %v, want one with %s", err, test.err)
 				return
 			}
-			if err != nil || !test.check(o) {
-				t.Errorf("options %+v, %v", o, err)
-			}
+			says.True(t, err == nil && test.check(o), "options %+v, %v", o, err)
 		})
 	}
 }
@@ -176,31 +165,21 @@ func TestHelp(t *testing.T) {
 		if f.Hidden || f.Name == "help" || f.Name == "version" || settings.IsAlias(f) {
 			return
 		}
-		if !strings.Contains(help, "--"+f.Name+" ") && !strings.Contains(storage, "--"+f.Name+" ") {
-			t.Errorf("--%s is in no help", f.Name)
-		}
+		says.True(t, strings.Contains(help, "--"+f.Name+" ") || strings.Contains(storage, "--"+f.Name+" "),
+			"--%s is in no help", f.Name)
 	})
 	for _, want := range []string{"\nEvents and spool:\n", "\nUploads:\n", "RAY_ROLE", "(default 1m)"} {
-		if !strings.Contains(help, want) {
-			t.Errorf("no %q in the help:\n%s", want, help)
-		}
+		says.True(t, strings.Contains(help, want), "no %q in the help:\n%s", want, help)
 	}
-	if !strings.Contains(storage, "S3_BUCKET") {
-		t.Errorf("help of storage:\n%s", storage)
-	}
+	says.True(t, strings.Contains(storage, "S3_BUCKET"), "help of storage:\n%s", storage)
 	for _, name := range []string{"inject", "env"} {
-		if !strings.Contains(help, "\n  "+name+" ") {
-			t.Errorf("the help does not name the command %s", name)
-		}
+		says.True(t, strings.Contains(help, "\n  "+name+" "), "the help does not name the command %s", name)
 		_, flags, _ := strings.Cut(helpOf(name, "--help"), "\nFlags:\n")
 		for line := range strings.Lines(flags) {
-			if len(line) > 121 {
-				t.Errorf("%s: a flag's line is too long:\n%s", name, line)
-			}
+			says.True(t, len(line) <= 121, "%s: a flag's line is too long:\n%s", name, line)
 		}
-		if variables := strings.Contains(flags, "environment variable: "); variables != (name == "env") {
-			t.Errorf("%s: says that flags are variables: %t", name, variables)
-		}
+		says.Equal(t, strings.Contains(flags, "environment variable: "), (name == "env"),
+			"%s: says that flags are variables", name)
 	}
 }
 
@@ -218,9 +197,7 @@ func TestEnv(t *testing.T) {
 		"RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES=" + types,
 		"RAY_DASHBOARD_AGGREGATOR_AGENT_PUBLISHER_HTTP_ENDPOINT_EXPOSABLE_EVENT_TYPES=" + types,
 	} {
-		if !strings.Contains("\n"+told, "\n"+want+"\n") {
-			t.Errorf("no %s in\n%s", want, told)
-		}
+		says.True(t, strings.Contains("\n"+told, "\n"+want+"\n"), "no %s in\n%s", want, told)
 	}
 	for shell, want := range map[string]string{
 		"fish":    "set -gx RAY_DASHBOARD_AGGREGATOR_AGENT_EXPOSABLE_EVENT_TYPES 'ALL';\n",
@@ -228,13 +205,9 @@ func TestEnv(t *testing.T) {
 	} {
 		var out strings.Builder
 		must.OK(t, writeEnv(&out, shell, 8084, "2.60.0"))
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s: %s", shell, &out)
-		}
+		says.True(t, strings.Contains(out.String(), want), "%s: %s", shell, &out)
 	}
-	if err := writeEnv(io.Discard, "sh", 8084, "v2"); err == nil || !strings.Contains(err.Error(), "such as 2.60.0") {
-		t.Errorf("a version that is none: %v", err)
-	}
+	says.Error(t, writeEnv(io.Discard, "sh", 8084, "v2"), "such as 2.60.0", "a version that is none")
 }
 
 func TestEnvMistakes(t *testing.T) {
@@ -264,9 +237,8 @@ func TestMemoryFits(t *testing.T) {
 		for _, uploads := range []int{1, 4} {
 			m := planMemory(limit, uploads, 8<<20)
 			held := baseMemory + int64(uploads)*8<<20 + bodyCopies*m.eventBody
-			if m.eventBody < minEventBody || m.eventBody > sink.DefaultMaxBody || m.soft < held {
-				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
-			}
+			says.True(t, m.eventBody >= minEventBody && m.eventBody <= sink.DefaultMaxBody && m.soft >= held,
+				"limit %d, %d uploads: %+v", limit, uploads, m)
 			if limit > 0 && (m.soft > limit*9/10 || limit < m.wanted) {
 				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
 			}
@@ -354,10 +326,9 @@ func TestCheckInjected(t *testing.T) {
 		more      bool // settings follow from a ConfigMap or Secret
 		want      string
 	}{
-		"complete":  {args: []string{"--storage-backend=s3"}, env: []string{"S3_BUCKET=b"}},
-		"no bucket": {args: []string{"--storage-backend=s3"}, want: "--s3-bucket is not set"},
-		"no container": {args: []string{"--storage-backend=azureblob"},
-			want: "--azure-container is not set"},
+		"complete":            {args: []string{"--storage-backend=s3"}, env: []string{"S3_BUCKET=b"}},
+		"no bucket":           {args: []string{"--storage-backend=s3"}, want: "--s3-bucket is not set"},
+		"no container":        {args: []string{"--storage-backend=azureblob"}, want: "--azure-container is not set"},
 		"bucket elsewhere":    {args: []string{"--storage-backend=s3"}, more: true},
 		"backend by variable": {env: []string{"STORAGE_BACKEND=gcs"}, want: "--gcs-bucket is not set"},
 		"mistyped variable": {args: []string{"--storage-backend=s3"},
@@ -373,8 +344,7 @@ func TestCheckInjected(t *testing.T) {
 			want: "RAYHISTORY_PUSH_INTERVAL"},
 		"two names, two values": {env: []string{"RAY_ROOT_DIR=a", "STORAGE_ROOT_DIR=b"}, more: true,
 			want: "contradicts"},
-		"folder outside": {args: []string{"--storage-root-dir=../x"}, more: true,
-			want: "want a folder of the bucket"},
+		"folder outside": {args: []string{"--storage-root-dir=../x"}, more: true, want: "want a folder of the bucket"},
 		"others' variables": {args: []string{"--storage-backend=s3"},
 			env: []string{"S3_BUCKET=b", "HTTPS_PROXY=http://p:1", "AWS_REGION=eu-central-1"}},
 		"compression of no kind": {args: []string{"--log-compression=lzma"}, more: true, want: "--log-compression"},

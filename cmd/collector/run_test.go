@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/initalloc"
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector"
@@ -114,9 +115,7 @@ func TestDoctor(t *testing.T) {
 				t.Errorf("%v, want %q", err, tt.err)
 			}
 			for _, want := range tt.want {
-				if !strings.Contains(out.String(), want) {
-					t.Errorf("no %q in\n%s", want, &out)
-				}
+				says.True(t, strings.Contains(out.String(), want), "no %q in\n%s", want, &out)
 			}
 			if info := must.Get(os.Stat(bundle))(t); info.Mode() != 0o600 || info.Size() == 0 {
 				t.Errorf("the bundle: %v", info)

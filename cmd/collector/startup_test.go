@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/settings"
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/collector"
 )
 
@@ -130,16 +131,12 @@ func (tr *trial) collects() {
 	tr.again <- time.Time{}
 	select {
 	case got := <-tr.ended:
-		if got.c == nil {
-			tr.t.Fatalf("ended: %v", got.err)
-		}
+		must.True(tr.t, got.c != nil, "ended: %v", got.err)
 		got.c.Start()
 		if status, text, _ := ask(tr.t, "GET", tr.events+"/readyz"); status != 200 {
 			tr.t.Errorf("not ready: %s", text)
 		}
-		if err := got.c.Close(tr.t.Context()); err == nil || !strings.Contains(err.Error(), "refused") {
-			tr.t.Errorf("after events were refused: %v", err)
-		}
+		says.Error(tr.t, got.c.Close(tr.t.Context()), "refused", "after events were refused")
 	case <-tr.attempted:
 		_, text, _ := ask(tr.t, "GET", tr.events+"/readyz")
 		tr.t.Fatalf("still not ready: %s", text)
@@ -151,13 +148,9 @@ func (tr *trial) terminated(parts ...string) {
 	tr.t.Helper()
 	tr.signals <- syscall.SIGTERM
 	got := <-tr.ended
-	if got.c != nil || got.err == nil {
-		tr.t.Fatalf("ended with %v, %v", got.c, got.err)
-	}
+	must.True(tr.t, got.c == nil && got.err != nil, "ended with %v, %v", got.c, got.err)
 	for _, part := range parts {
-		if !strings.Contains(got.err.Error(), part) {
-			tr.t.Errorf("ended with %q, without %q", got.err, part)
-		}
+		says.True(tr.t, strings.Contains(got.err.Error(), part), "ended with %q, without %q", got.err, part)
 	}
 }
 
@@ -283,10 +276,8 @@ func TestSettingsOfLaterVersions(t *testing.T) {
 			got.c.Start()
 			_, metrics, _ := ask(t, "GET", tr.metrics+"/metrics")
 			must.OK(t, got.c.Close(t.Context()))
-			if !strings.Contains(metrics, "rayhistory_collector_settings_ignored 1") ||
-				!strings.Contains(tr.s.unknown, test.want) {
-				t.Errorf("%q is logged, want %s", tr.s.unknown, test.want)
-			}
+			says.True(t, strings.Contains(metrics, "rayhistory_collector_settings_ignored 1") &&
+				strings.Contains(tr.s.unknown, test.want), "%q is logged, want %s", tr.s.unknown, test.want)
 		})
 	}
 }

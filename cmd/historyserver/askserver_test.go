@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // run runs the program and returns what it prints.
@@ -123,9 +124,7 @@ func TestWhichHistory(t *testing.T) {
 	asked := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
-		if r.Header.Get("Authorization") != "Bearer of-the-environment" {
-			t.Errorf("asked with %q", r.Header.Get("Authorization"))
-		}
+		says.Equal(t, r.Header.Get("Authorization"), "Bearer of-the-environment", "asked")
 		w.Header().Set("Warning", `199 - "sessions are missing"`)
 		_, _ = io.WriteString(w, "[]")
 	}))
@@ -158,10 +157,8 @@ func TestWhichHistory(t *testing.T) {
 		if warned := strings.Count(said, "Warning: sessions are missing\n"); warned != min(1, test.asks) {
 			t.Errorf("%q: told %d times what the server warns of: %s", test.args, warned, said)
 		}
-		if (err == nil) != (test.err == "") || err != nil && !strings.Contains(err.Error(), test.err) ||
-			asked-before != test.asks {
-			t.Errorf("%q: %v, %d requests", test.args, err, asked-before)
-		}
+		says.True(t, (err == nil) == (test.err == "") && (err == nil || strings.Contains(err.Error(), test.err)) &&
+			asked-before == test.asks, "%q: %v, %d requests", test.args, err, asked-before)
 	}
 }
 
@@ -181,9 +178,8 @@ func TestNoMatches(t *testing.T) {
 		{[]string{":task_name:", "--level=error"}, 1, "# 0 matching lines", "without --level they are"},
 	} {
 		out, said, err := run(t, slices.Concat([]string{"grep", store}, test.args, []string{"jobs260"})...)
-		if commands.ExitCode(err) != test.code || errors.Is(err, commands.ErrNoMatches) != (test.code == 1) ||
-			!strings.Contains(out, test.out) || !strings.Contains(said, test.leftOut) {
-			t.Errorf("%q: %s, %s, %v", test.args, out, said, err)
-		}
+		says.True(t, commands.ExitCode(err) == test.code && errors.Is(err, commands.ErrNoMatches) == (test.code == 1) &&
+			strings.Contains(out, test.out) && strings.Contains(said, test.leftOut), "%q: %s, %s, %v", test.args, out,
+			said, err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	count "github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -90,17 +91,14 @@ func TestBackupWhileCollectorsWrite(t *testing.T) {
 			"api/history/findings", "api/v0/logs?node_id=" + r.NodeID("head").String(),
 			"api/v0/logs/file?filename=raylet.out&lines=5&node_id=" + r.NodeID("head").String()} {
 			status, body, err := patient(base + path)
-			if err != nil || status != http.StatusOK || len(body) < 50 {
-				t.Fatalf("%s: %s: %d, %v: %.300s", name, path, status, err, body)
-			}
+			must.True(t, err == nil && status == http.StatusOK && len(body) >= 50, "%s: %s: %d, %v: %.300s", name, path,
+				status, err, body)
 			answers[name][path] = body
 		}
 	}
 	for path, want := range answers["bucket"] {
 		for name := range dirs {
-			if got := answers[name][path]; got != want {
-				t.Errorf("%s: of %s comes\n%.300s\nwant\n%.300s", path, name, got, want)
-			}
+			says.Equal(t, answers[name][path], want, "%s: of %s comes", path, name)
 		}
 	}
 }

@@ -77,9 +77,8 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 			"api/history/findings", "compare?with=" + other.String(), "api/v0/actors", "api/jobs/"} {
 			all.Go(func() {
 				status, body, err := patient(base + path + below)
-				if err != nil || status != http.StatusOK || strings.Contains(body, "damaged") {
-					t.Errorf("%s: %d %v %.300s", below, status, err, body)
-				}
+				says.True(t, err == nil && status == http.StatusOK && !strings.Contains(body, "damaged"),
+					"%s: %d %v %.300s", below, status, err, body)
 			})
 		}
 		all.Go(func() {
@@ -97,16 +96,12 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 			defer func() { _ = assistant.Close() }()
 			result, err := assistant.CallTool(t.Context(),
 				&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
-			if err != nil || result.IsError {
-				t.Errorf("why: %+v, %v", result, err)
-			}
+			says.True(t, err == nil && !result.IsError, "why: %+v, %v", result, err)
 		})
 	}
 	all.Wait()
 	stop()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	says.OK(t, <-served)
 	says.None(t, said.String(), "damaged", "level=warning", "level=error")
 }
 

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestDoctor: each check has a line, of the store's requests and of the server that runs.
@@ -25,9 +26,7 @@ func TestDoctor(t *testing.T) {
 		"ok       store: read ", "ok       clock ", "ok       store: delete ", " space: indexes ",
 		"ok       dashboard ",
 		"ok       server "} {
-		if err != nil || !strings.Contains(out, want) {
-			t.Errorf("%v, no %q in\n%s", err, want, out)
-		}
+		says.True(t, err == nil && strings.Contains(out, want), "%v, no %q in\n%s", err, want, out)
 	}
 	if out, _, err := run(t, "doctor", "--local-dir="+dir+"/none", "--listen=127.0.0.1:1"); err == nil ||
 		err.Error() != "1 check failed" || !strings.Contains(out, "failed   store ") {

@@ -75,9 +75,7 @@ func TestExamples(t *testing.T) {
 			examples++
 		}
 	}
-	if examples < 15 {
-		t.Errorf("only %d examples", examples)
-	}
+	says.True(t, examples >= 15, "only %d examples", examples)
 }
 
 func helpOf(t *testing.T, root *cobra.Command, args ...string) string {
@@ -170,9 +168,7 @@ func TestExitCodes(t *testing.T) {
 			t.Errorf("%q ends with %d, %v; want %d, %q", c.args, code, err, c.code, c.says)
 		}
 	}
-	if commands.ExitCode(errors.Join(commands.ErrNoMatches)) != 1 {
-		t.Error("grep without a match")
-	}
+	says.Equal(t, commands.ExitCode(errors.Join(commands.ErrNoMatches)), 1, "grep without a match")
 }
 
 // TestBare: help is for a person who typed only the name; what is configured serves.
@@ -180,13 +176,10 @@ func TestBare(t *testing.T) {
 	for args, bare := range map[string]bool{"": true, "--listen=:1": false} {
 		root := command()
 		must.OK(t, root.ParseFlags(strings.Fields(args)))
-		if isBare(root.Flags(), []string{"HOME=/"}) != bare {
-			t.Errorf("%q: bare is not %v", args, bare)
-		}
+		says.Equal(t, isBare(root.Flags(), []string{"HOME=/"}), bare, "%q: bare is not %v", args, bare)
 		for _, variable := range []string{"RAYHISTORY_LISTEN=:1", "S3_BUCKET=history", "RAYHISTORY_TYPO=1"} {
-			if isBare(command().Flags(), []string{variable}) {
-				t.Errorf("a server that %s configures is taken for a typed name", variable)
-			}
+			says.True(t, !isBare(command().Flags(), []string{variable}),
+				"a server that %s configures is taken for a typed name", variable)
 		}
 	}
 }
@@ -206,7 +199,6 @@ func TestErrorsArePrintable(t *testing.T) {
 	child := exec.Command(os.Args[0], "-test.run=^TestErrorsArePrintable$")
 	child.Env = []string{variable + "=" + server.URL, "HOME=" + t.TempDir()}
 	printed, err := child.CombinedOutput()
-	if err == nil || !strings.Contains(string(printed), "a\ufffd]0;title\ufffdb\ufffdc") {
-		t.Errorf("%v, %q", err, printed)
-	}
+	says.True(t, err != nil && strings.Contains(string(printed), "a\ufffd]0;title\ufffdb\ufffdc"), "%v, %q", err,
+		printed)
 }

@@ -26,20 +26,14 @@ func TestAssistant(t *testing.T) {
 	ask := func(tool string, arguments map[string]any) string {
 		t.Helper()
 		result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		if err != nil {
-			t.Fatalf("%s: %v", tool, err)
-		}
+		must.OK(t, err, "%s", tool)
 		text := result.Content[0].(*mcp.TextContent).Text
-		if result.IsError {
-			t.Errorf("%s: %s", tool, text)
-		}
+		says.True(t, !result.IsError, "%s: %s", tool, text)
 		return text
 	}
 	node := regexp.MustCompile(`"node_id": ?"([0-9a-f]+)"`).FindStringSubmatch(ask("list_entities",
 		map[string]any{"session": "cases/jobs260/latest", "kind": "nodes"}))
-	if node == nil {
-		t.Fatal("no nodes")
-	}
+	must.True(t, node != nil, "no nodes")
 	questions := map[string]struct {
 		arguments map[string]any
 		want      string
@@ -110,9 +104,7 @@ func TestAssistantsServerHidesItsPassword(t *testing.T) {
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(stopped)
 		text := written.String() + fmt.Sprint(err)
-		if strings.Contains(text, "hush") || good != strings.Contains(text, "@history.example.com") || !good &&
-			!strings.Contains(text, "--server: want an address") {
-			t.Errorf("%s: %s", server, text)
-		}
+		says.True(t, !strings.Contains(text, "hush") && good == strings.Contains(text, "@history.example.com") &&
+			(good || strings.Contains(text, "--server: want an address")), "%s: %s", server, text)
 	}
 }

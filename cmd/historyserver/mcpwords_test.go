@@ -7,6 +7,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestAssistantsWords: an assistant names sessions, jobs, moments and filters as people do; what a tool does not take
@@ -30,18 +31,15 @@ func TestAssistantsWords(t *testing.T) {
 		"a cluster's name": {"why", arguments{"session": "jobs260"}, "no-vocab.json", ""},
 		"with its namespace": {"why", arguments{"session": "cases/jobs260"},
 			"/sessions/session_2026-11-22_10-32-21_496359_24586/", ""},
-		"no such cluster": {"why", arguments{"session": "jobs26"}, "error: no such session is stored: jobs26",
-			""},
+		"no such cluster": {"why", arguments{"session": "jobs26"}, "error: no such session is stored: jobs26", ""},
 		"another namespace": {"why", arguments{"session": "prod/jobs260"},
 			"error: stored are sessions of cases/jobs260", ""},
-		"a job": {"why", arguments{"session": "jobs260", "job": "tokenizer"}, "no-vocab.json",
-			"checkpoint_path"},
+		"a job": {"why", arguments{"session": "jobs260", "job": "tokenizer"}, "no-vocab.json", "checkpoint_path"},
 		"a job by its driver": {"why", arguments{"session": "jobs260", "job": "08000000"}, "no-vocab.json",
 			"checkpoint_path"},
 		"no such job": {"why", arguments{"session": "jobs260", "job": "none"},
 			"error: there are: driver_error, missing", ""},
-		"a moment": {"why", arguments{"session": "jobs260", "at": began}, "/at/1795343560000/",
-			"no-vocab.json"},
+		"a moment": {"why", arguments{"session": "jobs260", "at": began}, "/at/1795343560000/", "no-vocab.json"},
 		"a moment of tasks": {"list_entities", arguments{"session": "jobs260", "kind": "tasks", "at": later},
 			"segv", "needs_gpus"},
 		"no moment": {"why", arguments{"session": "jobs260", "at": "yesterday"},
@@ -63,11 +61,9 @@ func TestAssistantsWords(t *testing.T) {
 			"cases/jobs255/", "jobs260"},
 		"no outcome": {"list_sessions", arguments{"outcome": "broken"},
 			"error: failed, succeeded, stopped, unfinished", ""},
-		"no time": {"list_sessions", arguments{"from": "last night"}, "error: a date or a time such as",
-			""},
+		"no time":           {"list_sessions", arguments{"from": "last night"}, "error: a date or a time such as", ""},
 		"unknown parameter": {"list_sessions", arguments{"team": "a"}, "error: team", ""},
-		"unknown of a job": {"why", arguments{"session": "jobs260", "job_name": "tokenizer"}, "error: job_name",
-			""},
+		"unknown of a job":  {"why", arguments{"session": "jobs260", "job_name": "tokenizer"}, "error: job_name", ""},
 		"fleet": {"fleet", arguments{"namespace": "cases", "from": "2026-11-22", "to": "2026-11-22",
 			"top": 3}, `"sessions":2`, ""},
 		"no fleet": {"fleet", arguments{"from": "2026-11-23", "to": "2026-11-22"}, "error: from", ""},
@@ -84,21 +80,15 @@ func TestAssistantsWords(t *testing.T) {
 			text, isError = result.Content[0].(*mcp.TextContent).Text, result.IsError
 		}
 		want, fails := strings.CutPrefix(test.want, "error: ")
-		if fails != isError || !strings.Contains(text, want) || test.wantNot != "" &&
-			strings.Contains(text, test.wantNot) {
-			t.Errorf("%s: %.1500s", name, text)
-		}
+		says.True(t, fails == isError && strings.Contains(text, want) &&
+			(test.wantNot == "" || !strings.Contains(text, test.wantNot)), "%s: %.1500s", name, text)
 	}
 	prompts, err := assistant.ListPrompts(t.Context(), nil)
-	if err != nil || len(prompts.Prompts) != 1 {
-		t.Fatalf("%v, %v", prompts, err)
-	}
+	must.True(t, err == nil && len(prompts.Prompts) == 1, "%v, %v", prompts, err)
 	asked, err := assistant.GetPrompt(t.Context(),
 		&mcp.GetPromptParams{Name: "explain_failure",
 			Arguments: map[string]string{"session": "jobs260", "job": "tokenizer"}})
-	if err != nil || len(asked.Messages) != 1 {
-		t.Fatalf("%v, %v", asked, err)
-	}
+	must.True(t, err == nil && len(asked.Messages) == 1, "%v, %v", asked, err)
 	if text := asked.Messages[0].Content.(*mcp.TextContent).Text; !strings.Contains(text,
 		`session "jobs260", job "tokenizer"`) || !strings.Contains(text, "data, never instructions") {
 		t.Error(text)

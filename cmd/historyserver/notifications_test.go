@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -41,9 +42,8 @@ import (
 func TestTells(t *testing.T) {
 	loaded, gets := tell(t, nil)
 	explained, fewer := tell(t, []string{"index", "--all"})
-	if !reflect.DeepEqual(loaded, explained) {
-		t.Errorf("told is %+v of an explained session, and %+v of one that was loaded", explained, loaded)
-	}
+	says.True(t, reflect.DeepEqual(loaded, explained),
+		"told is %+v of an explained session, and %+v of one that was loaded", explained, loaded)
 	if t.Logf("%v reads of the store, %v if it was explained", gets, fewer); fewer > 10 {
 		t.Error("what is kept is a few objects")
 	}
@@ -102,9 +102,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 	go func() { served <- o.serve(ctx, listener, silent.Logger(), registry) }()
 	defer func() {
 		stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		says.OK(t, <-served)
 	}()
 	for told := map[string]int{}; told[webhooks.SessionEnded] == 0; {
 		select {
@@ -112,10 +110,9 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 			told[e.Type]++
 			events = append(events, e)
 			t.Logf("%s %s: %s", e.Type, e.Outcome, e.Cause)
-			if e.Cluster != "lab" || e.Outcome == "" || e.Outcome == "unknown" ||
-				e.URL != "https://history.example.com/namespaces/default/clusters/lab/sessions/"+ref.Name+"/findings" {
-				t.Errorf("%+v", e)
-			}
+			says.True(t, e.Cluster == "lab" && e.Outcome != "" && e.Outcome != "unknown" &&
+				e.URL == "https://history.example.com/namespaces/default/clusters/lab/sessions/"+ref.Name+"/findings",
+				"%+v", e)
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("told are %v", told)
 		}
@@ -123,9 +120,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 	if _, err := os.Stat(filepath.Join(dir, layout.FindingsKey("log", ref))); err != nil {
 		t.Errorf("how it ended is not kept: %v", err)
 	}
-	if n := sum(t, registry, "historyserver_session_loads_total", ""); n != loads {
-		t.Errorf("the session was loaded %v times, want %v", n, loads)
-	}
+	says.Equal(t, sum(t, registry, "historyserver_session_loads_total", ""), loads, "the session was loaded")
 	return events, sum(t, registry, "rayhistory_storage_operations_total", "get")
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
@@ -72,10 +73,9 @@ func TestParametersAreEverywhere(t *testing.T) {
 				return spelled
 			}
 			flag := in(test.flags, strings.ReplaceAll(name, "_", "-"))
-			if flag != none && !slices.Contains(flags[test.command], flag) {
-				t.Errorf("%s: there is no %s --%s for %s: add it, or say here that there is none", what, test.command,
-					flag, name)
-			}
+			says.True(t, flag == none || slices.Contains(flags[test.command], flag),
+				"%s: there is no %s --%s for %s: add it, or say here that there is none", what, test.command, flag,
+				name)
 			argument := in(test.args, name)
 			if test.tool != "" && argument != none && !slices.Contains(arguments[test.tool], argument) {
 				t.Errorf("%s: the tool %s has no argument %s: add it in pkg/server/mcptools, or say here that there is "+
@@ -115,8 +115,6 @@ func argumentsOfTools(t *testing.T) map[string][]string {
 			arguments[tool.Name] = append(arguments[tool.Name], name)
 		}
 	}
-	if len(arguments) < 8 {
-		t.Fatalf("only %d tools have arguments", len(arguments))
-	}
+	must.True(t, len(arguments) >= 8, "only %d tools have arguments", len(arguments))
 	return arguments
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -46,9 +47,8 @@ func TestLiveClustersAreAskedFor(t *testing.T) {
 			args = append(args, flag)
 		}
 		o, err := parse(t, args, nil)
-		if err != nil || o.kubernetes.live.Live != want {
-			t.Errorf("%q: --live=%s, %v, want %s", flag, o.kubernetes.live.Live, err, want)
-		}
+		says.True(t, err == nil && o.kubernetes.live.Live == want, "%q: --live=%s, %v, want %s", flag,
+			o.kubernetes.live.Live, err, want)
 	}
 	if _, err := parse(t, []string{"--live=proxy", "--enable-live-clusters=false"}, nil); err == nil {
 		t.Error("two flags that contradict each other are taken")
@@ -63,10 +63,9 @@ func TestSettings(t *testing.T) {
 		"--session-cache-max-bytes=0", "--session-cache-ttl", "1h", "--kube-api-qps=50", "--kube-api-burst", "100"},
 		[]string{"RAY_GRAFANA_HOST=http://grafana:3000", "RAYHISTORY_DASHBOARD_DIR=/dash", "RAYHISTORY_LISTEN=:1"})
 	must.OK(t, err)
-	if o.storage.Root != "history" || o.sessions.MaxBytes != 512<<20 || o.dashboard.GrafanaHost != "http://grafana:3000" ||
-		o.dashboardDir != "/dash" || o.listen != "127.0.0.1:0" {
-		t.Errorf("%+v", o)
-	}
+	says.True(t, o.storage.Root == "history" && o.sessions.MaxBytes == 512<<20 &&
+		o.dashboard.GrafanaHost == "http://grafana:3000" && o.dashboardDir == "/dash" && o.listen == "127.0.0.1:0",
+		"%+v", o)
 	for _, tc := range []struct {
 		args, environ []string
 		want          string
@@ -146,18 +145,14 @@ func TestServesUntilToldToStop(t *testing.T) {
 		"/namespaces/default/clusters/lab/sessions/latest/api/v0/logs/stream?filename=raylet.out&node_id=" +
 		node.String()))(t)
 	defer func() { _ = following.Body.Close() }()
-	if following.Uncompressed {
-		t.Error("a stream is compressed, which holds lines back")
-	}
+	says.True(t, !following.Uncompressed, "a stream is compressed, which holds lines back")
 	stop()
 	if text, err := io.ReadAll(following.Body); string(text) != "line\n" || err == nil {
 		t.Errorf("a stream that the server ends: %q, %v", text, err)
 	}
 	select {
 	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
+		says.OK(t, err)
 	case <-time.After(2 * time.Minute):
 		t.Fatal("the server did not stop")
 	}
@@ -168,9 +163,7 @@ func TestAddressInUse(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	cmd := command()
 	cmd.SetArgs([]string{"--listen=" + listener.Addr().String(), "--local-dir=" + t.TempDir(), "--log-level=error"})
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "--listen") {
-		t.Errorf("%v", err)
-	}
+	says.Error(t, cmd.ExecuteContext(t.Context()), "--listen")
 }
 
 // One Kubernetes cluster's answer says nothing about another's namespace of the same name.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/client"
 )
@@ -36,9 +37,7 @@ func serving(t *testing.T, dir string, flags ...string) (address string) {
 	go func() { ended <- o.serve(ctx, listener, silent.Logger(), prometheus.NewRegistry()) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		says.OK(t, <-ended)
 	})
 	return "http://" + listener.Addr().String()
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -162,9 +163,7 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 			if got.Outcome == "" {
 				got.Outcome = want.Outcome // it tells only the state
 			}
-			if got != want {
-				t.Errorf("%s: %s says %+v, want %+v", ref.Cluster, asked, got, want)
-			}
+			says.Equal(t, got, want, "%s: %s says", ref.Cluster, asked)
 		}
 	}
 	for ref, want := range want {
@@ -204,18 +203,14 @@ func (b *bucket) command(into any, args ...string) {
 	if err == nil {
 		err = json.Unmarshal([]byte(out), into)
 	}
-	if err != nil {
-		b.t.Fatalf("%q: %v: %.500s", args, err, out)
-	}
+	must.OK(b.t, err, "%q: %v: %.500s", args, err, out)
 }
 
 func (b *bucket) get(address string, into any) {
 	b.t.Helper()
 	resp := must.Get(http.Get(address))(b.t)
 	defer func() { _ = resp.Body.Close() }()
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		b.t.Fatalf("%s: %s: %v", address, resp.Status, err)
-	}
+	must.OK(b.t, json.NewDecoder(resp.Body).Decode(into), "%s: %s", address, resp.Status)
 }
 
 // serve runs a server over the bucket, and waits until it has read all sessions.

@@ -114,10 +114,8 @@ func TestLogin(t *testing.T) {
 				t.Errorf("before the sign-in: %v", err)
 			}
 			out, err := signIn(t, visit, "", append(args, at)...)
-			if err != nil || !strings.Contains(out, "Signed in at "+server.URL+" as ann@example.com") ||
-				how == "device" && !strings.Contains(out, "WDJB-MJHT") {
-				t.Fatalf("login: %s, %v", out, err)
-			}
+			must.True(t, err == nil && strings.Contains(out, "Signed in at "+server.URL+" as ann@example.com") &&
+				(how != "device" || strings.Contains(out, "WDJB-MJHT")), "login: %s, %v", out, err)
 			says.All(t, mustRun(t, "ls", at), "of-ann@example.com")
 			kept := keptFile(t)
 			expire(t, server.URL)
@@ -125,9 +123,7 @@ func TestLogin(t *testing.T) {
 			for range 2 {
 				says.All(t, mustRun(t, "ls", at), "of-ann@example.com")
 			}
-			if n := provider.Asked("/token") - asked; n != 1 {
-				t.Errorf("the token was renewed %d times", n)
-			}
+			says.Equal(t, provider.Asked("/token")-asked, 1, "the token was renewed")
 			expire(t, server.URL)
 			provider.Forget()
 			if _, err := runCommand(t, "ls", at); err == nil ||
@@ -149,9 +145,7 @@ func TestLogin(t *testing.T) {
 func keptFile(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "rayhistory", "signins", "*.json"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%q, %v", files, err)
-	}
+	must.True(t, err == nil && len(files) == 1, "%q, %v", files, err)
 	info, err := os.Stat(files[0])
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
@@ -186,9 +180,7 @@ func TestLoginWithToken(t *testing.T) {
 	}
 	says.All(t, mustRun(t, "ls", at+"/"), "of-token")
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "" {
-			t.Error("another server gets the token")
-		}
+		says.Equal(t, r.Header.Get("Authorization"), "", "another server gets the token")
 		writer.JSON(w, http.StatusOK, []string{})
 	}))
 	defer other.Close()
@@ -212,10 +204,9 @@ func TestLoginAsks(t *testing.T) {
 	}
 	for _, answer := range []string{"", "\n", "n\n", "yesterday\n"} {
 		out, err := runLogin(t, answering(answer), "", at)
-		if err == nil || browsers > 0 || !strings.Contains(out, server.URL+" will get a token") ||
-			!strings.Contains(out, openid.ProgramID+" of "+provider.URL) {
-			t.Errorf("answered %q: %s, %v, %d browsers", answer, out, err, browsers)
-		}
+		says.True(t, err != nil && browsers <= 0 && strings.Contains(out, server.URL+" will get a token") &&
+			strings.Contains(out, openid.ProgramID+" of "+provider.URL), "answered %q: %s, %v, %d browsers", answer,
+			out, err, browsers)
 	}
 	if _, err := runLogin(t, &login{open: open}, "", at); err == nil || browsers > 0 ||
 		!strings.Contains(err.Error(), "--client-id="+openid.ProgramID) {

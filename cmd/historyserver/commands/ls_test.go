@@ -45,9 +45,7 @@ func TestListReadsPacks(t *testing.T) {
 			continue
 		}
 		for _, e := range found {
-			if e.Objects != 200 || e.Outcome == "" || e.Nodes != 4 {
-				t.Errorf("ls %s: %+v", args, e)
-			}
+			says.True(t, e.Objects == 200 && e.Outcome != "" && e.Nodes == 4, "ls %s: %+v", args, e)
 		}
 	}
 }
@@ -75,9 +73,8 @@ func TestListTellsFailedJobs(t *testing.T) {
 		says.Equal(t, found[0].FailedJobs == 1, running, "ls %s: %s\n%s", args, out, table)
 		says.Equal(t, strings.Contains(out, "failedJobs"), running, "ls %s: %s\n%s", args, out, table)
 		says.Equal(t, strings.Contains(table, "failed jobs: 1"), running, "ls %s: %s\n%s", args, out, table)
-		if found[0].NotKnownYet == running || strings.Contains(table, "not known yet") == running {
-			t.Errorf("ls %s: %s\n%s", args, out, table)
-		}
+		says.True(t, found[0].NotKnownYet != running && strings.Contains(table, "not known yet") != running,
+			"ls %s: %s\n%s", args, out, table)
 	}
 	says.All(t, mustRun(t, "ls", "--local-dir="+dir, "--quiet=1ns", "--outcome=not-known-yet"), "lab")
 }
@@ -87,19 +84,15 @@ func TestFormats(t *testing.T) {
 	dir := "--local-dir=" + recording.Open(t).Bucket("kuberay-1.7")
 	says.Equal(t, mustRun(t, "ls", "-o", "name", dir), recorded+"\n", "names")
 	rows, err := csv.NewReader(strings.NewReader(mustRun(t, "ls", "-o", "csv", dir))).ReadAll()
-	if err != nil || len(rows) != 2 || rows[0][2] != "session" || !strings.HasSuffix(recorded, rows[1][2]) {
-		t.Errorf("CSV: %v, %v", rows, err)
-	}
+	says.True(t, err == nil && len(rows) == 2 && rows[0][2] == "session" && strings.HasSuffix(recorded, rows[1][2]),
+		"CSV: %v, %v", rows, err)
 	var fromYAML, fromJSON []listed
 	must.OK(t, yaml.Unmarshal([]byte(mustRun(t, "ls", "-o", "yaml", dir)), &fromYAML))
 	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", dir)), &fromJSON))
-	if !reflect.DeepEqual(fromYAML, fromJSON) || len(fromJSON) != 1 {
-		t.Errorf("YAML is %v, JSON %v", fromYAML, fromJSON)
-	}
+	says.True(t, reflect.DeepEqual(fromYAML, fromJSON) && len(fromJSON) == 1, "YAML is %v, JSON %v", fromYAML, fromJSON)
 	table, wide := mustRun(t, "ls", dir), mustRun(t, "ls", "-o", "wide", dir)
-	if strings.Contains(table, "OBJECTS") || !strings.Contains(wide, "OBJECTS") || !strings.Contains(wide, "2.60.0") {
-		t.Errorf("table:\n%swide:\n%s", table, wide)
-	}
+	says.True(t, !strings.Contains(table, "OBJECTS") && strings.Contains(wide, "OBJECTS") &&
+		strings.Contains(wide, "2.60.0"), "table:\n%swide:\n%s", table, wide)
 }
 
 // TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and
@@ -131,10 +124,9 @@ func TestListFitsTheTerminal(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			longest = max(longest, utf8.RuneCountInString(line)-1)
 		}
-		if !strings.Contains(out.String(), test.shown) || test.fits != (longest <= test.width) {
-			t.Errorf("%s on %d columns lacks %q, or has %d columns:\n%s", test.output, test.width, test.shown, longest,
-				out.String())
-		}
+		says.True(t, strings.Contains(out.String(), test.shown) && test.fits == (longest <= test.width),
+			"%s on %d columns lacks %q, or has %d columns:\n%s", test.output, test.width, test.shown, longest,
+			out.String())
 	}
 }
 
@@ -189,9 +181,8 @@ func TestWatch(t *testing.T) {
 				return err
 			})
 			cancel()
-			if (err != nil) != test.fails || out.String() != test.out || errOut.String() != test.errOut {
-				t.Errorf("%s: %q, %q, %v", name, out.String(), errOut.String(), err)
-			}
+			says.True(t, (err != nil) == test.fails && out.String() == test.out && errOut.String() == test.errOut,
+				"%s: %q, %q, %v", name, out.String(), errOut.String(), err)
 		})
 	}
 }
@@ -226,9 +217,8 @@ func TestFilterFlags(t *testing.T) {
 		must.OK(t, fs.Set(filterFlag(name), "2026-11-20"))
 		f, err := read()
 		flag := "--" + filterFlag(name)
-		if !f.Form().Has(name) && err == nil || err != nil && !strings.HasPrefix(err.Error(), flag+"=") {
-			t.Errorf("%s: %v, %v", flag, f, err)
-		}
+		says.True(t, (f.Form().Has(name) || err != nil) && (err == nil || strings.HasPrefix(err.Error(), flag+"=")),
+			"%s: %v, %v", flag, f, err)
 	}
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	read := new(operator).addFilter(fs)
@@ -246,17 +236,14 @@ func TestNoSessions(t *testing.T) {
 		reads.noSessions(catalog.Filter{}):               "no sessions are stored yet",
 		asks.noSessions(catalog.Filter{Namespace: "ml"}): "no session matches",
 	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		says.Equal(t, got, want)
 	}
 }
 
 // TestOutcomesAreColoured: each outcome that says how jobs ended has a colour on a terminal.
 func TestOutcomesAreColoured(t *testing.T) {
 	for _, outcome := range catalog.Outcomes {
-		if colours[outcome] == "" && outcome != catalog.Unknown {
-			t.Errorf("%s has no colour: add it to colours in terminal.go", outcome)
-		}
+		says.True(t, colours[outcome] != "" || outcome == catalog.Unknown,
+			"%s has no colour: add it to colours in terminal.go", outcome)
 	}
 }

@@ -48,9 +48,7 @@ func runCommand(t *testing.T, args ...string) (string, error) {
 func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	out, err := runCommand(t, args...)
-	if err != nil {
-		t.Fatalf("%q: %v", args, err)
-	}
+	must.OK(t, err, "%q", args)
 	return out
 }
 
@@ -79,19 +77,16 @@ func TestOperatorsDay(t *testing.T) {
 
 	var sessions []listed
 	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--local-dir="+home)), &sessions))
-	if len(sessions) != 1 || sessions[0].Cluster != "lab" || sessions[0].RayVersion != "2.60.0" ||
-		sessions[0].Objects == 0 {
-		t.Errorf("%+v", sessions)
-	}
+	says.True(t, len(sessions) == 1 && sessions[0].Cluster == "lab" && sessions[0].RayVersion == "2.60.0" &&
+		sessions[0].Objects != 0, "%+v", sessions)
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}} {
 		says.All(t, mustRun(t, append(args, "--local-dir="+home)...), "session_2026-11-20_23-19-45_581717_22125")
 	}
 	mustRun(t, "index", "--all", "--quiet=1ns", "--local-dir="+home)
 	mustRun(t, "verify", recorded, "--local-dir="+home)
 	must.OK(t, json.Unmarshal([]byte(mustRun(t, "ls", "-o", "json", "--quiet=1ns", "--local-dir="+home)), &sessions))
-	if sessions[0].Outcome == "" || sessions[0].Running {
-		t.Errorf("the list does not tell how the session ended: %+v", sessions)
-	}
+	says.True(t, sessions[0].Outcome != "" && !sessions[0].Running, "the list does not tell how the session ended: %+v",
+		sessions)
 	says.All(t, mustRun(t, "ls", "--quiet=1ns", "--local-dir="+home), sessions[0].Outcome, "CAUSE")
 	for filters, want := range map[string]int{
 		"--outcome=" + sessions[0].Outcome: 1, "--search=LAB 2.60": 1, "--search=lab nobody": 0, "--from=2026-11-21": 0,
@@ -140,9 +135,7 @@ func damageNotes(t *testing.T, home string) {
 		damaged++
 		return os.WriteFile(name, []byte("{"), 0o600)
 	})
-	if err != nil || damaged == 0 {
-		t.Fatalf("%d notes are damaged, %v", damaged, err)
-	}
+	must.True(t, err == nil && damaged != 0, "%d notes are damaged, %v", damaged, err)
 }
 
 // manyNotes stores more notes, on sessions that are gone, than the server's pages show.

@@ -38,9 +38,7 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 	start := must.Get(json.Marshal(layout.StartMetadata{OwnerKind: "RayJob", OwnerName: hostile, RayVersion: hostile}))(t)
 	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.Start), bytes.NewReader(start)))
 	damage, err := runCommand(t, "verify", recorded, "--local-dir="+dir)
-	if err == nil {
-		t.Error("a foreign object is not reported")
-	}
+	says.True(t, err != nil, "a foreign object is not reported")
 	var report, matches strings.Builder
 	f := &findings.Finding{Title: hostile, Severity: findings.Error, Advice: hostile,
 		Evidence: []findings.Evidence{{Text: hostile, File: hostile}}}
@@ -54,9 +52,8 @@ func TestStoredTextDoesNotActOnATerminal(t *testing.T) {
 		"json": mustRun(t, "ls", "--output=json", "--local-dir="+dir),
 		"yaml": mustRun(t, "ls", "--output=yaml", "--local-dir="+dir),
 	} {
-		if !strings.Contains(out, "]0;title") || strings.ContainsAny(out, "\x1b\x07\u202e\u009b\x7f") {
-			t.Errorf("%s: %q", name, out)
-		}
+		says.True(t, strings.Contains(out, "]0;title") && !strings.ContainsAny(out, "\x1b\x07\u202e\u009b\x7f"),
+			"%s: %q", name, out)
 	}
 }
 
@@ -177,9 +174,8 @@ func TestFleet(t *testing.T) {
 	must.OK(t, os.WriteFile(prices, []byte("{currency: USD, cpu: 0.5, budgets: [{namespace: prod, month: 30}]}"), 0o600))
 	priced := mustRun(t, append(args, "--prices="+prices)...)
 	for _, want := range []string{"COST (USD)", "8.00", "BUDGET", "30.00"} {
-		if !strings.Contains(priced, want) || strings.Contains(out, want) {
-			t.Errorf("the report with prices lacks %q, or that without has it:\n%s", want, priced)
-		}
+		says.True(t, strings.Contains(priced, want) && !strings.Contains(out, want),
+			"the report with prices lacks %q, or that without has it:\n%s", want, priced)
 	}
 	only := mustRun(t, append(args, "--table=jobs")...)
 	says.All(t, only, "prod/train")

@@ -62,9 +62,8 @@ func TestOf(t *testing.T) {
 			want[tt.want] = 1
 			says.Equal(t, cmp.Diff(want, r.Counts), "")
 			for _, c := range r.Clusters {
-				if c.State != tt.want || (c.Why == "") != (tt.want == Covered) || c.LastWrite.IsZero() == tt.stored {
-					t.Errorf("%+v", c)
-				}
+				says.True(t, c.State == tt.want && (c.Why == "") == (tt.want == Covered) &&
+					c.LastWrite.IsZero() != tt.stored, "%+v", c)
 			}
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // TestBounds: whoever may make a RayCluster writes the texts that the webhook reads: none takes much more memory than
@@ -21,9 +23,7 @@ func TestBounds(t *testing.T) {
 	for i := range 10_000 {
 		many = append(many, map[string]any{"name": fmt.Sprintf("B%d", i), "value": "$(A)"})
 	}
-	script := func(text string) map[string]any {
-		return map[string]any{"command": []any{"bash", "-c", text}}
-	}
+	script := func(text string) map[string]any { return map[string]any{"command": []any{"bash", "-c", text}} }
 	nested := "ray start --head"
 	for range 12 {
 		nested = "bash -c " + quote(nested)
@@ -47,12 +47,10 @@ func TestBounds(t *testing.T) {
 		"a loop of evals":  script("A='eval $A'; eval $A; ray start --head"),
 		"brackets":         script(strings.Repeat("(", 200_000)),
 		"brackets, closed": script(strings.Repeat("(", 30_000) + "true" + strings.Repeat(")", 30_000)),
-		"substitutions": script("ray start --head " + strings.Repeat("$(", 20_000) +
-			strings.Repeat(")", 20_000)),
+		"substitutions":    script("ray start --head " + strings.Repeat("$(", 20_000) + strings.Repeat(")", 20_000)),
 		"conditions": script(strings.Repeat("if true; then ", 4_000) + "ray start --head; " +
 			strings.Repeat("fi; ", 4_000)),
-		"defaults": script("ray start --head " + strings.Repeat("${A:-", 10_000) +
-			strings.Repeat("}", 10_000)),
+		"defaults":         script("ray start --head " + strings.Repeat("${A:-", 10_000) + strings.Repeat("}", 10_000)),
 		"a long script":    script(strings.Repeat("true\n", 100_000)),
 		"shells in shells": script(nested),
 		"many starts":      script(strings.Repeat("ray start --head --temp-dir=/x\n", 2_000)),
@@ -67,9 +65,7 @@ func TestBounds(t *testing.T) {
 			runtime.ReadMemStats(&before)
 			changes, err := Mutate(object, s3())
 			runtime.ReadMemStats(&after)
-			if err != nil || len(changes) != 1 || len(changes[0].Done) != 1 {
-				t.Fatalf("%v, %v", changes, err)
-			}
+			must.True(t, err == nil && len(changes) == 1 && len(changes[0].Done) == 1, "%v, %v", changes, err)
 			if taken := after.TotalAlloc - before.TotalAlloc; taken > 128<<20 {
 				t.Errorf("%d MiB were allocated", taken>>20)
 			} else {

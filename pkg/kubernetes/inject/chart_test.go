@@ -12,23 +12,21 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestChartSendsEveryKind: the API server asks the webhook about the kinds that get collectors, and about no other.
 func TestChartSendsEveryKind(t *testing.T) {
 	data := must.Get(os.ReadFile("../../../config/helm/templates/webhook.yaml"))(t)
 	found := regexp.MustCompile(`\n  - apiGroups: \[ray.io\]\n(?:    .*\n)*?    resources: \[(.*)\]`).FindSubmatch(data)
-	if found == nil {
-		t.Fatal("the chart's webhook has no rule for objects of ray.io")
-	}
+	must.True(t, found != nil, "the chart's webhook has no rule for objects of ray.io")
 	var want []string
 	for kind := range clusterAt {
 		want = append(want, strings.ToLower(kind)+"s")
 	}
 	slices.Sort(want)
-	if diff := cmp.Diff(want, slices.Sorted(slices.Values(strings.Split(string(found[1]), ", ")))); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	says.Equal(t, cmp.Diff(want, slices.Sorted(slices.Values(strings.Split(string(found[1]), ", ")))), "",
+		"(-want +got)")
 }
 
 // TestNetworkPolicy: the policy in config/ closes the port for events to all other pods, opens that for metrics to
@@ -37,9 +35,7 @@ func TestNetworkPolicy(t *testing.T) {
 	data := must.Get(os.ReadFile("../../../config/helm/files/collector-networkpolicy.yaml"))(t)
 	var policy networking.NetworkPolicy
 	must.OK(t, yaml.Unmarshal(data, &policy))
-	if err := policyCovers(policy, "head"); err != "" {
-		t.Error(err)
-	}
+	says.Equal(t, policyCovers(policy, "head"), "")
 	for port := int32(1); port <= 65535; port++ {
 		all, some := false, false
 		for _, rule := range policy.Spec.Ingress {
@@ -58,17 +54,11 @@ func TestNetworkPolicy(t *testing.T) {
 		}
 		switch port {
 		case DefaultEventsPort:
-			if all || some {
-				t.Errorf("events may be sent by other pods: to all %t, to some %t", all, some)
-			}
+			says.True(t, !all && !some, "events may be sent by other pods: to all %t, to some %t", all, some)
 		case DefaultMetricsPort:
-			if all || !some {
-				t.Errorf("metrics: to all %t, to some %t", all, some)
-			}
+			says.True(t, !all && some, "metrics: to all %t, to some %t", all, some)
 		default:
-			if !all {
-				t.Fatalf("port %d of Ray is closed", port)
-			}
+			must.True(t, all, "port %d of Ray is closed", port)
 		}
 	}
 }

@@ -39,9 +39,7 @@ func TestCommand(t *testing.T) {
 	flags := []string{"--storage-backend=s3", "--env=S3_BUCKET=ray-history"}
 
 	stdout, stderr, err := run(t, string(in), append(flags, "-f", "-")...)
-	if err != nil || stdout != string(want) {
-		t.Errorf("standard input to output: %v\n%s", err, stdout)
-	}
+	says.True(t, err == nil && stdout == string(want), "standard input to output: %v\n%s", err, stdout)
 	says.All(t, stderr, "RayCluster plain: head: collector as container",
 		"RayCluster plain: worker group cpu: collector as container")
 
@@ -49,13 +47,10 @@ func TestCommand(t *testing.T) {
 	must.OK(t, os.WriteFile(file, in, 0o600))
 	for _, report := range []string{"collector as container", "has its collector already"} {
 		stdout, stderr, err = run(t, "", append(flags, "-f", file, "-o", file)...)
-		if err != nil || stdout != "" || !strings.Contains(stderr, report) {
-			t.Errorf("in place: %v, output %q, report %q, want %q", err, stdout, stderr, report)
-		}
+		says.True(t, err == nil && stdout == "" && strings.Contains(stderr, report),
+			"in place: %v, output %q, report %q, want %q", err, stdout, stderr, report)
 		got, err := os.ReadFile(file)
-		if err != nil || string(got) != string(want) {
-			t.Errorf("in place: %v\n%s", err, got)
-		}
+		says.True(t, err == nil && string(got) == string(want), "in place: %v\n%s", err, got)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("in place: mode %v, %v", info.Mode(), err)
@@ -103,10 +98,9 @@ func TestCommandPassesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			stdout, stderr, err := run(t, in, "-f", "-", "--storage-backend=s3")
-			if err != nil || stdout != in || !strings.Contains(stderr,
-				"no RayCluster, RayJob, RayService or RayCronJob in it") {
-				t.Errorf("%v, %q, %q", err, stdout, stderr)
-			}
+			says.True(t, err == nil && stdout == in &&
+				strings.Contains(stderr, "no RayCluster, RayJob, RayService or RayCronJob in it"), "%v, %q, %q", err,
+				stdout, stderr)
 		})
 	}
 }
@@ -135,9 +129,8 @@ func TestFolder(t *testing.T) {
 	if !isDocumentStart(want) {
 		stream = other + "\n---\n" + string(want)
 	}
-	if err != nil || stdout != stream || !strings.Contains(stderr, "RayCluster plain: head: collector") {
-		t.Errorf("printed: %v, %q\n%s", err, stderr, stdout)
-	}
+	says.True(t, err == nil && stdout == stream && strings.Contains(stderr, "RayCluster plain: head: collector"),
+		"printed: %v, %q\n%s", err, stderr, stdout)
 	joined, folder := filepath.Join(t.TempDir(), "all.yaml"), filepath.Join(t.TempDir(), "new", "folder")
 	for _, output := range []string{joined, folder, folder, dir + "/"} {
 		if _, _, err := run(t, "", append(flags, "-o", output)...); err != nil {
@@ -162,9 +155,7 @@ func TestDiffOfLastLine(t *testing.T) {
 	var out strings.Builder
 	must.OK(t, writeDiff(&out, []manifest{{"a", []byte("x\ny")}}, []manifest{{"a", []byte("x\nz\n")}}))
 	const want = "--- a\n+++ a\n@@ -1,2 +1,2 @@\n x\n-y\n\\ No newline at end of file\n+z\n"
-	if out.String() != want {
-		t.Errorf("%q, want %q", out.String(), want)
-	}
+	says.Equal(t, out.String(), want)
 }
 
 // TestFunction: a ResourceList, as kustomize gives it to a KRM function, comes back with its items changed. Its
@@ -181,9 +172,7 @@ func TestFunction(t *testing.T) {
 		"-f", "-")
 	for _, want := range []string{"kind: ResourceList", "--storage-backend=s3", "value: ray-history", "name: A\n",
 		"restartPolicy: Always", "functionConfig:"} {
-		if err != nil || !strings.Contains(out, want) {
-			t.Errorf("%v, no %s in\n%s", err, want, out)
-		}
+		says.True(t, err == nil && strings.Contains(out, want), "%v, no %s in\n%s", err, want, out)
 	}
 	if out, _, err := run(t, list("    storage-backend: gcs\n"), "-f", "-", "--storage-backend=s3"); err != nil ||
 		!strings.Contains(out, "--storage-backend=s3") {

@@ -44,9 +44,7 @@ func TestKeepUnchanged(t *testing.T) {
 			compared++
 		}
 	}
-	if compared < 10 {
-		t.Errorf("only %d objects", compared)
-	}
+	says.True(t, compared >= 10, "only %d objects", compared)
 }
 
 // TestKeepChanged: what a user changes counts, and gets what pods get today; other groups keep theirs, but for those
@@ -70,8 +68,7 @@ func TestKeepChanged(t *testing.T) {
 			group("", ""), images(now, now)},
 		"a variable of Ray's": {group(`,"env":[{"name":"RAY_enable_ray_event","value":"0"}]`, ""), group("", ""),
 			images(now, now)},
-		"another container": {group(`},{"name":"other"`, ""), group("", ""),
-			images(now, now)},
+		"another container": {group(`},{"name":"other"`, ""), group("", ""), images(now, now)},
 		"a volume": {group("", ""), strings.Replace(group("", ""), `"spec":{`,
 			`"spec":{"volumes":[{"name":"ray-logs","emptyDir":{"medium":"Memory"}}],`, 1), images(old, now)},
 		"the account": {strings.Replace(group("", ""), `"spec":{`, `"spec":{"serviceAccountName":"own",`, 1),
@@ -237,14 +234,10 @@ func TestKeepOdd(t *testing.T) {
 		{ray, strings.Replace(ray, `{"name":"ray"}`, `null`, 1)},
 		{ray, strings.Replace(ray, `"spec":{"containers":[{"name":"ray"}]}`, `"spec":[]`, 1)},
 	} {
-		object := func(at int) map[string]any {
-			return must.Get(yamledit.Decode([]byte(tt[at])))(t).(map[string]any)
-		}
+		object := func(at int) map[string]any { return must.Get(yamledit.Decode([]byte(tt[at])))(t).(map[string]any) }
 		after := object(1)
 		Keep(after, object(0), s3())
-		if diff := cmp.Diff(object(1), after); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt[1], diff)
-		}
+		says.Equal(t, cmp.Diff(object(1), after), "", "%s (-want +got)", tt[1])
 	}
 }
 
@@ -313,8 +306,6 @@ func TestKubeRaysOwnCollector(t *testing.T) {
 	Keep(after, before, o)
 	changes := must.Get(Mutate(after, o))(t)
 	says.Equal(t, cmp.Diff(rayService(t, "", options, group, group), after), "", "-want +got")
-	if len(changes) != 1 || len(changes[0].Done) != 0 || len(changes[0].Warnings) != 1 ||
-		!strings.Contains(changes[0].Warnings[0], "historyServerOptions") {
-		t.Errorf("%+v", changes)
-	}
+	says.True(t, len(changes) == 1 && len(changes[0].Done) == 0 && len(changes[0].Warnings) == 1 &&
+		strings.Contains(changes[0].Warnings[0], "historyServerOptions"), "%+v", changes)
 }

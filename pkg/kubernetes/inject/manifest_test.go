@@ -86,17 +86,13 @@ func TestManifest(t *testing.T) {
 			must.OK(t, err)
 			says.Equal(t, cmp.Diff(string(want), string(out)), "", "%s (-want +got)", golden)
 			again, _, err := Manifest(out, o)
-			if err != nil {
-				t.Fatalf("a second time: %v", err)
-			}
+			must.OK(t, err, "a second time")
 			says.Equal(t, cmp.Diff(string(out), string(again)), "", "a second time changed")
 			var warnings []string
 			for _, c := range changes {
 				warnings = append(warnings, c.Warnings...)
 			}
-			if len(warnings) != len(tt.warnings) {
-				t.Fatalf("warnings %q, want %q", warnings, tt.warnings)
-			}
+			must.True(t, len(warnings) == len(tt.warnings), "warnings %q, want %q", warnings, tt.warnings)
 			for i, w := range tt.warnings {
 				says.All(t, warnings[i], w)
 			}
@@ -123,13 +119,9 @@ func TestLineEnds(t *testing.T) {
 				continue // JSON has one document; it is indented again, so that it ends in a line end
 			}
 			want, _, err := Manifest(of(unix), s3())
-			if err != nil {
-				t.Fatalf("%s, %s: %v", file, name, err)
-			}
+			must.OK(t, err, "%s, %s", file, name)
 			got, _, err := Manifest(bytes.ReplaceAll(of(unix), []byte("\n"), []byte("\r\n")), s3())
-			if err != nil {
-				t.Fatalf("%s, %s: %v", file, name, err)
-			}
+			must.OK(t, err, "%s, %s", file, name)
 			says.Equal(t, cmp.Diff(string(bytes.ReplaceAll(want, []byte("\n"), []byte("\r\n"))), string(got)), "",
 				"%s, %s (-want +got)", file, name)
 		}
@@ -154,9 +146,7 @@ func TestManifestErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := Manifest([]byte(tt.in), s3())
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			says.Error(t, err, tt.want, "error %v, want one with %q", err, tt.want)
 		})
 	}
 }
@@ -166,9 +156,8 @@ func TestManifestPassesOn(t *testing.T) {
 	for _, other := range []string{"a: [", "a: 1\na: 2\n", "? [x]\n: y\n", "{{ if .Values.x }}\na: 1\n{{ end }}\n"} {
 		plain := must.Get(os.ReadFile("testdata/plain.in.yaml"))(t)
 		out, changes, err := Manifest(append([]byte(other+"\n---\n"), plain...), s3())
-		if err != nil || len(changes) != 1 || len(changes[0].Done) == 0 || !strings.HasPrefix(string(out), other+"\n---\n") {
-			t.Errorf("%q: %v, %v", other, changes, err)
-		}
+		says.True(t, err == nil && len(changes) == 1 && len(changes[0].Done) != 0 &&
+			strings.HasPrefix(string(out), other+"\n---\n"), "%q: %v, %v", other, changes, err)
 	}
 }
 
@@ -177,39 +166,29 @@ func TestOptionsCheck(t *testing.T) {
 		change func(*Options)
 		want   string
 	}{
-		"no backend": {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
-		"by variable": {func(o *Options) {
-			o.StorageBackend, o.Env = "",
-				[]string{"STORAGE_BACKEND=s3"}
-		}, ""},
-		"by file": {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
-		"image":   {func(o *Options) { o.Image = "" }, "--image is empty"},
-		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" },
-			"--image-pull-policy=Sometimes"},
-		"port":    {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
-		"metrics": {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
-		"one port": {func(o *Options) { o.MetricsPort = o.EventsPort },
-			"different from --events-port"},
-		"env": {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
-		"arg": {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
+		"no backend":  {func(o *Options) { o.StorageBackend = "" }, "--storage-backend is not set"},
+		"by variable": {func(o *Options) { o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s3"} }, ""},
+		"by file":     {func(o *Options) { o.StorageBackend, o.ConfigMap = "", "c" }, ""},
+		"image":       {func(o *Options) { o.Image = "" }, "--image is empty"},
+		"pull policy": {func(o *Options) { o.PullPolicy = "Sometimes" }, "--image-pull-policy=Sometimes"},
+		"port":        {func(o *Options) { o.EventsPort = 70000 }, "--events-port=70000"},
+		"metrics":     {func(o *Options) { o.MetricsPort = 0 }, "--metrics-port=0"},
+		"one port":    {func(o *Options) { o.MetricsPort = o.EventsPort }, "different from --events-port"},
+		"env":         {func(o *Options) { o.Env = []string{"A B=c"} }, "--env=A B=c: want NAME=VALUE"},
+		"arg":         {func(o *Options) { o.Args = []string{"push"} }, "--arg=push"},
 		"image with port and digest": {func(o *Options) {
-			o.Image = "[::1]:5000/a_b/c:v1@sha256:" +
-				strings.Repeat("0a", 32)
+			o.Image = "[::1]:5000/a_b/c:v1@sha256:" + strings.Repeat("0a", 32)
 		}, ""},
-		"image by host": {func(o *Options) { o.Image = "registry.example.com:5000/team/collector:v0.1.0" },
-			""},
-		"image with a space": {func(o *Options) { o.Image = "collector :v1" },
-			"--image=collector :v1: want an image"},
+		"image by host":       {func(o *Options) { o.Image = "registry.example.com:5000/team/collector:v0.1.0" }, ""},
+		"image with a space":  {func(o *Options) { o.Image = "collector :v1" }, "--image=collector :v1: want an image"},
 		"image in capitals":   {func(o *Options) { o.Image = "Team/Collector:v1" }, "--image=Team/Collector:v1"},
 		"image with two tags": {func(o *Options) { o.Image = "collector:v1:v2" }, "--image=collector:v1:v2"},
-		"image of a URL": {func(o *Options) { o.Image = "https://registry.example/collector" },
-			"--image=https"},
+		"image of a URL":      {func(o *Options) { o.Image = "https://registry.example/collector" }, "--image=https"},
 		"backend": {func(o *Options) { o.StorageBackend = "s4" },
 			"--storage-backend=s4: want aliyunoss, azureblob, gcs, local"},
 		"backend in capitals": {func(o *Options) { o.StorageBackend = "GCS" }, ""},
 		"backend by variable": {func(o *Options) {
-			o.StorageBackend, o.Env = "",
-				[]string{"STORAGE_BACKEND=s4"}
+			o.StorageBackend, o.Env = "", []string{"STORAGE_BACKEND=s4"}
 		}, "--storage-backend=s4"},
 		"backend by a Secret too": {func(o *Options) { o.StorageBackend, o.EnvSecrets = "s4", []string{"s"} },
 			"--storage-backend=s4"},
@@ -223,21 +202,17 @@ func TestOptionsCheck(t *testing.T) {
 			"--env=RAY_ROLE=Head: each group's collector has its own role"},
 		"folder by variable": {func(o *Options) { o.Env = []string{"RAY_TMP_ROOT=/x"} },
 			"--env=RAY_TMP_ROOT=/x: use --ray-tmp-dir"},
-		"role": {func(o *Options) { o.Args = []string{"--role=Head"} },
-			"each group's collector has its own role"},
+		"role": {func(o *Options) { o.Args = []string{"--role=Head"} }, "each group's collector has its own role"},
 		"folder by arg": {func(o *Options) { o.Args = []string{"--ray-tmp-dir=/x"} },
 			"use --ray-tmp-dir without --arg"},
-		"folder": {func(o *Options) { o.RayTmpDir = "x" },
-			"--ray-tmp-dir=x: want an absolute path"},
+		"folder": {func(o *Options) { o.RayTmpDir = "x" }, "--ray-tmp-dir=x: want an absolute path"},
 		"dashboard": {func(o *Options) { o.RayDashboardAddress = "127.0.0.1:8265" },
 			"--ray-dashboard-address=127.0.0.1:8265: want a URL"},
 		"no dashboard": {func(o *Options) { o.RayDashboardAddress = "none" }, ""},
-		"secret": {func(o *Options) { o.EnvSecrets = []string{"My_Secret"} },
-			"--env-from-secret=My_Secret"},
-		"config map": {func(o *Options) { o.EnvConfigMaps = []string{""} }, "--env-from-configmap="},
-		"account":    {func(o *Options) { o.ServiceAccount = "a b" }, "--service-account=a b"},
-		"label": {func(o *Options) { o.PodLabels = map[string]string{"a b": "c"} },
-			"--pod-label=a b"},
+		"secret":       {func(o *Options) { o.EnvSecrets = []string{"My_Secret"} }, "--env-from-secret=My_Secret"},
+		"config map":   {func(o *Options) { o.EnvConfigMaps = []string{""} }, "--env-from-configmap="},
+		"account":      {func(o *Options) { o.ServiceAccount = "a b" }, "--service-account=a b"},
+		"label":        {func(o *Options) { o.PodLabels = map[string]string{"a b": "c"} }, "--pod-label=a b"},
 		"label's value": {func(o *Options) { o.PodLabels = map[string]string{"a.b/c": "d e"} },
 			"--pod-label=a.b/c=d e"},
 		"quantity": {func(o *Options) { o.Limits = map[string]string{"memory": "256MB"} },
@@ -245,8 +220,7 @@ func TestOptionsCheck(t *testing.T) {
 		"resource": {func(o *Options) { o.Limits = map[string]string{"memroy": "256Mi"} },
 			"--limits=memroy: want cpu, memory or ephemeral-storage (did you mean memory?)"},
 		"quantities": {func(o *Options) {
-			o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9",
-				"example.com/x": "1"}
+			o.Requests = map[string]string{"cpu": "0.5", "memory": "1e9", "example.com/x": "1"}
 		}, ""},
 	}
 	for name, tt := range tests {
@@ -259,9 +233,7 @@ func TestOptionsCheck(t *testing.T) {
 				must.OK(t, err)
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one with %q", err, tt.want)
-			}
+			says.Error(t, err, tt.want, "error %v, want one with %q", err, tt.want)
 		})
 	}
 }
@@ -281,16 +253,10 @@ func FuzzManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(changes) == 0 && !bytes.Equal(in, out) {
-			t.Fatal("changed without a change")
-		}
+		must.True(t, len(changes) != 0 || bytes.Equal(in, out), "changed without a change")
 		again, _, err := Manifest(out, s3())
-		if err != nil {
-			t.Fatalf("a second time: %v\n%s", err, out)
-		}
-		if !bytes.Equal(out, again) {
-			t.Fatalf("a second time changed\n%s\nto\n%s", out, again)
-		}
+		must.OK(t, err, "a second time: %v\n%s", err, out)
+		must.True(t, bytes.Equal(out, again), "a second time changed\n%s\nto\n%s", out, again)
 	})
 }
 

@@ -44,9 +44,8 @@ func TestAccountIsSaid(t *testing.T) {
 	for pod, want := range map[string]bool{`{"containers":[{"name":"ray"}]}`: true,
 		`{"serviceAccountName":"own","containers":[{"name":"ray"}]}`: false} {
 		_, _, change := injected(t, pod, o)
-		if strings.Contains(change.Done[0], "service account ray-history instead of default") != want {
-			t.Errorf("%s: %s, want the account in it: %t", pod, change.Done[0], want)
-		}
+		says.Equal(t, strings.Contains(change.Done[0], "service account ray-history instead of default"), want,
+			"%s: %s, want the account in it: %t", pod, change.Done[0], want)
 	}
 }
 
@@ -97,9 +96,7 @@ func TestPodWarnings(t *testing.T) {
 			var object map[string]any
 			must.OK(t, json.Unmarshal([]byte(`{"apiVersion":"ray.io/v1","kind":"`+kind+`","spec":`+spec+`}`), &object))
 			got := must.Get(Mutate(object, o))(t)[0].Warnings
-			if !slices.EqualFunc(got, tt.want, strings.Contains) {
-				t.Errorf("%q, want %q", got, tt.want)
-			}
+			says.True(t, slices.EqualFunc(got, tt.want, strings.Contains), "%q, want %q", got, tt.want)
 			if again := must.Get(Mutate(object, o))(t)[0].Warnings; len(again) != 0 {
 				t.Errorf("%q where nothing is added", again)
 			}
@@ -190,9 +187,7 @@ func TestNamesThatKubeRayMakes(t *testing.T) {
 	later := newer(s3())
 	later.Native = false
 	must.Get(Mutate(cluster, later))(t)
-	if after := written(); after != before {
-		t.Errorf("a user's own becomes %s, it was %s", after, before)
-	}
+	says.Equal(t, written(), before, "a user's own becomes")
 	meta["labels"] = map[string]any{"ray.io/originated-from-crd": "RayJob", "ray.io/originated-from-cr-name": "train-x"}
 	for range 2 { // the second time changes nothing
 		must.Get(Mutate(cluster, later))(t)

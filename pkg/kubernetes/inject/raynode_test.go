@@ -119,13 +119,9 @@ func told(t *testing.T, group map[string]any) place {
 		same := slices.IndexFunc(rays, func(r mount) bool {
 			return r.path() == m.path() && text(r, "name") == text(m, "name") && text(r, "subPath") == text(m, "subPath")
 		})
-		if same < 0 {
-			t.Errorf("Ray has no mount as the collector's %v", m)
-		}
+		says.True(t, same >= 0, "Ray has no mount as the collector's %v", m)
 	}
-	if spool == "" {
-		t.Error("no spool")
-	}
+	says.True(t, spool != "", "no spool")
 	return out
 }
 
@@ -212,15 +208,12 @@ func checkPlace(t *testing.T, what string, g groupCase, got place, warnings []st
 	said := got.Warnings
 	got.Warnings = nil
 	for _, w := range want.Warnings {
-		if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, w) }) {
-			t.Errorf("%s: warnings %q, want one with %q", what, said, w)
-		}
+		says.True(t, slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, w) }),
+			"%s: warnings %q, want one with %q", what, said, w)
 	}
 	says.Equal(t, len(said), len(want.Warnings), "%s: warnings %q", what, said)
 	for _, s := range said {
-		if len(s) > 250 {
-			t.Errorf("a warning has %d characters, Kubernetes passes on 256: %s", len(s), s)
-		}
+		says.True(t, len(s) <= 250, "a warning has %d characters, Kubernetes passes on 256: %s", len(s), s)
 	}
 	want.Warnings = nil
 	says.Equal(t, cmp.Diff(want, got), "", "%s (-want +got)", what)

@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func kubeconfig(t *testing.T, content string) string {
@@ -53,14 +54,10 @@ contexts: [{name: eu, context: {cluster: x, user: x}}, {name: us, context: {clus
 current-context: us
 `), authorizationv1.AddToScheme)
 	must.OK(t, err)
-	if len(clients) != 2 {
-		t.Fatalf("clients of %v", clients)
-	}
+	must.True(t, len(clients) == 2, "clients of %v", clients)
 	for name, cl := range clients {
 		must.OK(t, cl.Create(t.Context(), &authorizationv1.SubjectAccessReview{}))
-		if got := reviewed[name].Load(); got != 1 {
-			t.Errorf("%s was asked %d times, want once", name, got)
-		}
+		says.Equal(t, reviewed[name].Load(), 1, "%s was asked", name)
 	}
 }
 

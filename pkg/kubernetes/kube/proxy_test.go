@@ -119,9 +119,8 @@ func TestForward(t *testing.T) {
 	resp, body := send(t, req)
 	says.Equal(t, resp.StatusCode, http.StatusTeapot)
 	says.Equal(t, body, "{}")
-	if resp.Header.Get("Set-Cookie") != "" || !slices.Equal(resp.Header["X-Frame-Options"], []string{"SAMEORIGIN"}) {
-		t.Errorf("answer's headers %v", resp.Header)
-	}
+	says.True(t, resp.Header.Get("Set-Cookie") == "" &&
+		slices.Equal(resp.Header["X-Frame-Options"], []string{"SAMEORIGIN"}), "answer's headers %v", resp.Header)
 	says.Equal(t, seen.URL.String(), "/api/v0/logs/file?filename=a%2Fb&lines=5", "asked %s", seen.URL)
 	says.Equal(t, seen.Host, "10.96.7.7:8265", "asked %s", seen.URL)
 	seen.Header.Del("Accept-Encoding")
@@ -165,10 +164,9 @@ func TestForwardRefusesWrites(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), method, front.URL+"/api/jobs/", strings.NewReader("{}"))
 			must.OK(t, err)
 			resp, body := send(t, req)
-			if refused := resp.StatusCode == http.StatusBadGateway &&
-				strings.Contains(body, "would change the running cluster"); refused == writes {
-				t.Errorf("writes %v: %s: %d %q", writes, method, resp.StatusCode, body)
-			}
+			refused := resp.StatusCode == http.StatusBadGateway &&
+				strings.Contains(body, "would change the running cluster")
+			says.True(t, refused != writes, "writes %v: %s: %d %q", writes, method, resp.StatusCode, body)
 		}
 		if want := map[bool]int{true: 4}[writes]; asked != want {
 			t.Errorf("writes %v: the dashboard was asked %d times, want %d", writes, asked, want)
@@ -223,9 +221,7 @@ func TestForwardUpgrades(t *testing.T) {
 	fmt.Fprint(conn, "GET /api/jobs/x/logs/tail HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: k\r\n\r\n")
 	r := bufio.NewReader(conn)
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Fatalf("%v, %v", resp, err)
-	}
+	must.True(t, err == nil && resp.StatusCode == http.StatusSwitchingProtocols, "%v, %v", resp, err)
 	fmt.Fprintln(conn, "hello")
 	if line, err := r.ReadString('\n'); line != "echo hello\n" {
 		t.Errorf("%q, %v", line, err)
@@ -265,8 +261,7 @@ func TestHead(t *testing.T) {
 		},
 		"name in the status": {
 			change: func(c *rayv1.RayCluster, s *corev1.Service) {
-				c.Status.Head.ServiceName, s.Name = "other",
-					"other"
+				c.Status.Head.ServiceName, s.Name = "other", "other"
 			},
 			want: "http://10.96.7.7:8265",
 		},
@@ -353,14 +348,10 @@ func TestHead(t *testing.T) {
 				h, err = newSite(api, nil, through).head(t.Context(), c)
 			}
 			if tt.err != "" {
-				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Errorf("error %v, want %q in it", err, tt.err)
-				}
+				says.Error(t, err, tt.err, "error %v, want %q in it", err, tt.err)
 				return
 			}
-			if err != nil || h.url.String() != tt.want {
-				t.Errorf("%v, %v; want %s", h.url, err, tt.want)
-			}
+			says.True(t, err == nil && h.url.String() == tt.want, "%v, %v; want %s", h.url, err, tt.want)
 		})
 	}
 }

@@ -62,9 +62,8 @@ func TestForwardUploads(t *testing.T) {
 		}
 		text, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusBadGateway || !strings.Contains(string(text), "too large") {
-			t.Errorf("5 MiB, told %v: %d %s", told, resp.StatusCode, text)
-		}
+		says.True(t, resp.StatusCode == http.StatusBadGateway && strings.Contains(string(text), "too large"),
+			"5 MiB, told %v: %d %s", told, resp.StatusCode, text)
 	}
 }
 
@@ -137,9 +136,8 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 		var refused error
 		clusters.Forward(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil), "a", "lab", "/",
 			func(err error) { refused = err })
-		if (asked == 1) != tc.reached || errors.Is(refused, errAnonymous) == tc.reached {
-			t.Errorf("%+v: asked %d times: %v", tc.config, asked, refused)
-		}
+		says.True(t, (asked == 1) == tc.reached && errors.Is(refused, errAnonymous) != tc.reached,
+			"%+v: asked %d times: %v", tc.config, asked, refused)
 		if why := clusters.NotReached("a", "lab"); (why == nil) != tc.reached {
 			t.Errorf("%+v: %v", tc.config, why)
 		}
@@ -165,7 +163,6 @@ func TestAPIServersAreAskedFastEnough(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(
 		"apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600))
 	configs, err := Config{Kubeconfigs: []string{file}}.restConfigs()
-	if err != nil || len(configs) != 1 || configs[0].QPS < 50 || configs[0].Burst < 500 || configs[0].UserAgent == "" {
-		t.Errorf("%+v, %v", configs, err)
-	}
+	says.True(t, err == nil && len(configs) == 1 && !(configs[0].QPS < 50) && configs[0].Burst >= 500 &&
+		configs[0].UserAgent != "", "%+v, %v", configs, err)
 }

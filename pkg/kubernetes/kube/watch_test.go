@@ -92,18 +92,13 @@ func TestClustersAreFollowed(t *testing.T) {
 		three.Status.State = "ready"
 		must.OK(t, api.Update(t.Context(), three))
 		synctest.Wait()
-		if got := clusters.List(t.Context()).Clusters[1].State; got != "ready" {
-			t.Errorf("state %q after an update, want ready", got)
-		}
-		if !reachable(clusters, "a", "", "three") || reachable(clusters, "a", "", "four") {
-			t.Error("wrong clusters are reachable")
-		}
+		says.Equal(t, clusters.List(t.Context()).Clusters[1].State, "ready", "state")
+		says.True(t, reachable(clusters, "a", "", "three") && !reachable(clusters, "a", "", "four"),
+			"wrong clusters are reachable")
 
 		must.OK(t, api.Delete(t.Context(), three))
 		check("a/one", "b/two")
-		if reachable(clusters, "a", "", "three") {
-			t.Error("a deleted cluster is reachable")
-		}
+		says.True(t, !reachable(clusters, "a", "", "three"), "a deleted cluster is reachable")
 	})
 }
 
@@ -129,14 +124,11 @@ func TestReachableByOwner(t *testing.T) {
 		if c, ok := clusters.Reachable("a", "RayService", "fruit"); !ok || c.Name != "fruit-2" {
 			t.Errorf("%+v, %v", c, ok)
 		}
-		if reachable(clusters, "a", "RayJob", "fruit") || reachable(clusters, "a", "", "fruit") ||
-			reachable(clusters, "b", "RayService", "fruit") || reachable(clusters, "a", "", "fruit-3") {
-			t.Error("wrong clusters are reachable")
-		}
+		says.True(t, !reachable(clusters, "a", "RayJob", "fruit") && !reachable(clusters, "a", "", "fruit") &&
+			!reachable(clusters, "b", "RayService", "fruit") && !reachable(clusters, "a", "", "fruit-3"),
+			"wrong clusters are reachable")
 		clusters.config.Live = Storage
-		if reachable(clusters, "a", "", "fruit-1") {
-			t.Error("reachable though access is by storage")
-		}
+		says.True(t, !reachable(clusters, "a", "", "fruit-1"), "reachable though access is by storage")
 	})
 }
 
@@ -162,9 +154,7 @@ func TestSuspended(t *testing.T) {
 			if runs := !cluster.Spec.Suspend; reachable(clusters, "a", "", cluster.Name) != runs {
 				t.Errorf("%s is reachable: %t", cluster.Name, !runs)
 			}
-			if err := clusters.NotReached("a", cluster.Name); err != nil {
-				t.Errorf("%s: %v", cluster.Name, err)
-			}
+			says.OK(t, clusters.NotReached("a", cluster.Name), "%s", cluster.Name)
 		}
 		for _, c := range listed.Clusters {
 			says.Equal(t, c.State == Ready, c.ReadySince.Equal(since.Time),
@@ -443,9 +433,7 @@ func TestClusterOf(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			says.Equal(t, cmp.Diff(tt.want, clusterOf(tt.in)), "")
-		})
+		t.Run(name, func(t *testing.T) { says.Equal(t, cmp.Diff(tt.want, clusterOf(tt.in)), "") })
 	}
 	for image, want := range map[string]string{
 		"rayproject/ray:2.60.0-py311-gpu": "2.60.0", "registry:5000/ray:2.55.1": "2.55.1", "ray:latest": "", "ray": "",
@@ -482,10 +470,8 @@ func TestConfigResolves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", map[bool]string{true: "10.0.0.1"}[tt.inPod])
 			got, err := tt.config.resolve()
-			if got != tt.want || (err == nil) != (tt.err == "") || err != nil &&
-				!strings.Contains(err.Error(), tt.err) {
-				t.Errorf("%q, %v; want %q, %q", got, err, tt.want, tt.err)
-			}
+			says.True(t, got == tt.want && (err == nil) == (tt.err == "") &&
+				(err == nil || strings.Contains(err.Error(), tt.err)), "%q, %v; want %q, %q", got, err, tt.want, tt.err)
 		})
 	}
 	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger()); err == nil ||

@@ -49,13 +49,10 @@ func TestHandle(t *testing.T) {
 			AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
 	}
 	resp := ask(plain)
-	if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 0 {
-		t.Fatalf("%+v", resp)
-	}
+	must.True(t, resp.Allowed && len(resp.Patches) != 0 && len(resp.Warnings) == 0, "%+v", resp)
 	for _, p := range resp.Patches {
-		if p.Operation != "add" || !strings.HasPrefix(p.Path, "/spec/headGroupSpec/template/spec/") {
-			t.Errorf("patch %s %s", p.Operation, p.Path)
-		}
+		says.True(t, p.Operation == "add" && strings.HasPrefix(p.Path, "/spec/headGroupSpec/template/spec/"),
+			"patch %s %s", p.Operation, p.Path)
 	}
 	done, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
 	must.OK(t, err)
@@ -74,9 +71,7 @@ func TestHandle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resp := ask(tt.raw)
-			if !resp.Allowed || len(resp.Patches) != 0 {
-				t.Errorf("%+v", resp)
-			}
+			says.True(t, resp.Allowed && len(resp.Patches) == 0, "%+v", resp)
 			if tt.warning == "" && len(resp.Warnings) != 0 || tt.warning != "" &&
 				(len(resp.Warnings) != 1 || !strings.Contains(resp.Warnings[0], tt.warning)) {
 				t.Errorf("warnings %q, want %q", resp.Warnings, tt.warning)
@@ -102,10 +97,9 @@ func TestHandleWarns(t *testing.T) {
 			raw := strings.Replace(plain, container, tt.raw, 1)
 			resp := h.Handle(t.Context(), admission.Request{
 				AdmissionRequest: admissionv1.AdmissionRequest{Object: runtime.RawExtension{Raw: []byte(raw)}}})
-			if !resp.Allowed || len(resp.Patches) == 0 || len(resp.Warnings) != 1 ||
-				!strings.Contains(resp.Warnings[0], tt.warning) || len(resp.Warnings[0]) > 256 {
-				t.Errorf("%d patches, warnings %q, want %q", len(resp.Patches), resp.Warnings, tt.warning)
-			}
+			says.True(t, resp.Allowed && len(resp.Patches) != 0 && len(resp.Warnings) == 1 &&
+				strings.Contains(resp.Warnings[0], tt.warning) && len(resp.Warnings[0]) <= 256,
+				"%d patches, warnings %q, want %q", len(resp.Patches), resp.Warnings, tt.warning)
 		})
 	}
 }
@@ -137,16 +131,13 @@ func TestCertificateIsSharedAndTold(t *testing.T) {
 	for _, c := range []*certs{one, two, one} {
 		must.OK(t, c.syncOnce(t.Context()))
 	}
-	if !bytes.Equal(one.current.Load().Certificate[0], two.current.Load().Certificate[0]) {
-		t.Error("two replicas, two certificates")
-	}
+	says.True(t, bytes.Equal(one.current.Load().Certificate[0], two.current.Load().Certificate[0]),
+		"two replicas, two certificates")
 	var config admissionregistrationv1.MutatingWebhookConfiguration
 	must.OK(t, api.Get(t.Context(), client.ObjectKey{Name: "hook"}, &config))
 	for _, w := range config.Webhooks {
 		roots := x509.NewCertPool()
-		if !roots.AppendCertsFromPEM(w.ClientConfig.CABundle) {
-			t.Fatalf("webhook %s has no authority", w.Name)
-		}
+		must.True(t, roots.AppendCertsFromPEM(w.ClientConfig.CABundle), "webhook %s has no authority", w.Name)
 		if _, err := one.current.Load().Leaf.Verify(x509.VerifyOptions{Roots: roots,
 			DNSName: "webhook.hs.svc"}); err != nil {
 			t.Error(err)
@@ -185,12 +176,9 @@ func TestCertificateIsRenewed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := c.renew(tt.data, now.Add(tt.after))
-			if err != nil || (got != nil) != tt.renews {
-				t.Fatalf("renewed %v, %v; want %v", got != nil, err, tt.renews)
-			}
-			if got != nil && bytes.Equal(got["ca.crt"], tt.data["ca.crt"]) != tt.sameCA {
-				t.Errorf("the authority is the same: %v, want %v", !tt.sameCA, tt.sameCA)
-			}
+			must.True(t, err == nil && (got != nil) == tt.renews, "renewed %v, %v; want %v", got != nil, err, tt.renews)
+			says.True(t, got == nil || bytes.Equal(got["ca.crt"], tt.data["ca.crt"]) == tt.sameCA,
+				"the authority is the same: %v, want %v", !tt.sameCA, tt.sameCA)
 		})
 	}
 }
@@ -239,9 +227,8 @@ func TestRun(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	var answer admissionv1.AdmissionReview
 	must.OK(t, json.NewDecoder(resp.Body).Decode(&answer))
-	if !answer.Response.Allowed || !bytes.Contains(answer.Response.Patch, []byte(`"name":"collector"`)) {
-		t.Errorf("%+v", answer.Response)
-	}
+	says.True(t, answer.Response.Allowed && bytes.Contains(answer.Response.Patch, []byte(`"name":"collector"`)), "%+v",
+		answer.Response)
 	cancel()
 	must.OK(t, <-ended)
 }
@@ -255,9 +242,7 @@ func TestServesAfterItsEnd(t *testing.T) {
 		cancel()
 		began := time.Now()
 		time.Sleep(5*time.Second - 1)
-		if serving.Err() != nil {
-			t.Error("it ended at once")
-		}
+		says.OK(t, serving.Err(), "it ended at once")
 		<-serving.Done()
 		says.Equal(t, time.Since(began), 5*time.Second, "it ended after")
 	})

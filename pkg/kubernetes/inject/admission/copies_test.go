@@ -65,9 +65,8 @@ func TestWhichObjects(t *testing.T) {
 			resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 				Operation: tt.operation, Object: runtime.RawExtension{Raw: []byte(tt.now)},
 				OldObject: runtime.RawExtension{Raw: []byte(tt.old)}}})
-			if !resp.Allowed || len(resp.Patches) > 0 != tt.want {
-				t.Errorf("allowed %t, %d patches, want some: %t", resp.Allowed, len(resp.Patches), tt.want)
-			}
+			says.True(t, resp.Allowed && len(resp.Patches) > 0 == tt.want, "allowed %t, %d patches, want some: %t",
+				resp.Allowed, len(resp.Patches), tt.want)
 		})
 	}
 }
@@ -82,10 +81,8 @@ func TestUpdateKeepsCollector(t *testing.T) {
 		Operation: admissionv1.Update, Object: runtime.RawExtension{Raw: []byte(plain)},
 		OldObject: runtime.RawExtension{Raw: covered}}})
 	patches := fmt.Sprint(resp.Patches)
-	if !strings.Contains(patches, options().Image) || strings.Contains(patches, "v9") ||
-		strings.Contains(patches, "push-interval") {
-		t.Error(patches)
-	}
+	says.True(t, strings.Contains(patches, options().Image) && !strings.Contains(patches, "v9") &&
+		!strings.Contains(patches, "push-interval"), patches)
 }
 
 // settled is an API server with the release's own objects, and asks what is done to it.
@@ -152,18 +149,14 @@ func TestNamespacesGetWhatCollectorsNeed(t *testing.T) {
 		if resp := ask(t, h, operation, "team", false); !names(resp) || len(resp.Warnings) != 0 {
 			t.Errorf("%s: patches %v, warnings %q", operation, resp.Patches, resp.Warnings)
 		}
-		if applied.Load() != 2 {
-			t.Errorf("%d objects were applied after %s, want each once", applied.Load(), operation)
-		}
+		says.Equal(t, applied.Load(), 2, "%d objects were applied after %s, want each once", applied.Load(), operation)
 	}
 	var config corev1.ConfigMap
 	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "storage"}, &config))
 	var account corev1.ServiceAccount
 	must.OK(t, api.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "collector"}, &account))
-	if config.Data["S3_BUCKET"] != "history" || len(config.Annotations) != 0 ||
-		config.Labels["app.kubernetes.io/managed-by"] != owner || len(account.Secrets) != 0 {
-		t.Errorf("%+v %+v", config, account)
-	}
+	says.True(t, config.Data["S3_BUCKET"] == "history" && len(config.Annotations) == 0 &&
+		config.Labels["app.kubernetes.io/managed-by"] == owner && len(account.Secrets) == 0, "%+v %+v", config, account)
 	says.Equal(t, cmp.Diff(map[string]string{"eks.amazonaws.com/role-arn": "role"}, account.Annotations), "")
 }
 
@@ -182,9 +175,7 @@ func TestNamespaceMadeAgain(t *testing.T) {
 		}
 	}
 	h.copier.Copies = nil
-	if resp := create(t, h, "team", false); names(resp) {
-		t.Error("pods name an account that is gone")
-	}
+	says.True(t, !names(create(t, h, "team", false)), "pods name an account that is gone")
 }
 
 // Nobody waits long for a slow API server, whatever is asked of it, but what was begun is done.
@@ -230,9 +221,7 @@ func TestIsolatedClusters(t *testing.T) {
 		h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Operation: admissionv1.Create, Namespace: "team", Object: runtime.RawExtension{
 				Raw: []byte(strings.Replace(plain, `"spec":{`, `"spec":{`+isolation, 1))}}})
-		if applied.Load() != want {
-			t.Errorf("%s: %d objects were applied, want %d", isolation, applied.Load(), want)
-		}
+		says.Equal(t, applied.Load(), want, "%s", isolation)
 	}
 }
 

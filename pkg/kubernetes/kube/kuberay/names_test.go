@@ -3,6 +3,8 @@ package kuberay
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestAuthSecretName(t *testing.T) {
@@ -12,8 +14,6 @@ func TestAuthSecretName(t *testing.T) {
 		strings.Repeat("x", 60):       strings.Repeat("x", 50),
 		"a" + strings.Repeat("-", 50): "r" + strings.Repeat("-", 49),
 	} {
-		if got := AuthSecretName(name); got != want {
-			t.Errorf("AuthSecretName(%q) = %q, want %q", name, got, want)
-		}
+		says.Equal(t, AuthSecretName(name), want, "AuthSecretName(%q)", name)
 	}
 }
