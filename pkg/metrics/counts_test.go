@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -105,9 +106,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 	ask := func(d *Database) error {
 		for _, name := range []string{"m", "m1|up", ".+"} {
 			_, _, err := d.Select(ctx, &QueryMemory{}, Selection{Mint: 0, Maxt: math.MaxInt64 / 2,
-				Matchers: []*labels.Matcher{
-					labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, name),
-				}})
+				Matchers: []*labels.Matcher{labels.MustNewMatcher(labels.MatchRegexp, model.MetricNameLabel, name)}})
 			if err != nil && !errors.Is(err, ErrTooMuch) {
 				return err
 			}
@@ -154,9 +153,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 		if what == "export" {
 			limit = exportBytes + exportBytes/4
 		}
-		if peak > limit {
-			t.Errorf("%s took %d MiB of memory", what, peak>>20)
-		}
+		says.True(t, peak <= limit, "%s took %d MiB of memory", what, peak>>20)
 	}
 }
 

@@ -78,8 +78,7 @@ func random(t *testing.T, b *bucket, r *rand.Rand) map[string][]string {
 	for _, node := range []rayid.Node{{0xaa}, {0xbb}} {
 		exposed := make(map[string]bool)
 		key := func(name string) string {
-			return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job",
-				"ray").String()
+			return labels.FromStrings(model.MetricNameLabel, name, "instance", node.String()[:2], "job", "ray").String()
 		}
 		var before, pause int64 // the last read, and the longest time between two of its hour
 		leave := func(next int64) {
@@ -193,13 +192,10 @@ func TestSeries(t *testing.T) {
 				for _, s := range found {
 					got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
 				}
-				if len(got) != len(want) {
-					t.Fatalf("seed %d, %s: %d series, want %d", seed, name, len(got), len(want))
-				}
+				must.True(t, len(got) == len(want), "seed %d, %s: %d series, want %d", seed, name, len(got), len(want))
 				for series, samples := range want {
-					if !slices.Equal(got[series], samples) {
-						t.Fatalf("seed %d, %s: %s has\n%q, want\n%q", seed, name, series, got[series], samples)
-					}
+					must.True(t, slices.Equal(got[series], samples), "seed %d, %s: %s has\n%q, want\n%q", seed, name,
+						series, got[series], samples)
 				}
 			}
 			if d.keepsNone.Load() != (name == "not kept") {
@@ -238,9 +234,7 @@ func seeks(t *testing.T, s *Series, r *rand.Rand) {
 				}
 			}
 			if at >= len(all) || all[at].t > maxt {
-				if kind != chunkenc.ValNone {
-					t.Fatalf("goes on after the end")
-				}
+				must.True(t, kind == chunkenc.ValNone, "goes on after the end")
 				break
 			}
 			if got, v := it.At(); kind != chunkenc.ValFloat || got != all[at].t || math.Float64bits(v) != all[at].v ||
@@ -288,9 +282,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 	want := fmt.Sprintf("[1@%d.000 2@%d.000 4@%d.000 5@%d.000]", at(100).Unix(), at(115).Unix(), at(120).Unix(),
 		at(135).Unix())
-	if fmt.Sprint(got) != want || len(damaged) > 0 {
-		t.Errorf("exported are %v, %v, want %s", got, damaged, want)
-	}
+	says.True(t, fmt.Sprint(got) == want && len(damaged) <= 0, "exported are %v, %v, want %s", got, damaged, want)
 }
 
 // TestJoined: chunks of an ended session that are joined after they were listed are found again, whether hours are kept
@@ -455,9 +447,7 @@ func TestIntervalInTime(t *testing.T) {
 		}
 	}
 	t.Run("a long line", func(t *testing.T) { ask(t, false) })
-	t.Run("a store that hangs", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { ask(t, true) })
-	})
+	t.Run("a store that hangs", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { ask(t, true) }) })
 }
 
 // TestDatabases: those used longest ago are forgotten when the others do not fit; a session that ended is read again.
@@ -483,16 +473,13 @@ func TestDatabases(t *testing.T) {
 	if d.Of(of(1), false); d.Of(of(0), false) != first || d.Bytes() == 0 {
 		t.Error("a session that fits was forgotten")
 	}
-	if d.Of(of(0), true) == first {
-		t.Error("a session that runs is taken for one that ended")
-	}
+	says.True(t, d.Of(of(0), true) != first, "a session that runs is taken for one that ended")
 	running := d.Of(of(0), true)
 	read(running)
 	d.maxBytes = running.Bytes() + openBytes // as if less were allowed: only the one used last fits beside another
 	d.Of(of(1), false)
-	if d.Of(of(0), true) != running || d.Of(of(0), false) == first {
-		t.Error("not the one used longest ago was forgotten")
-	}
+	says.True(t, d.Of(of(0), true) == running && d.Of(of(0), false) != first,
+		"not the one used longest ago was forgotten")
 }
 
 // TestGone: a node that leaves is gone when two reads are missing, in any range of time, and the last one keeps its

@@ -3,7 +3,6 @@ package metrics
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -101,13 +101,9 @@ func TestHardware(t *testing.T) {
 			for _, s := range found {
 				got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
 			}
-			if len(got) != len(series) {
-				t.Errorf("%s: %s: %d series %v", what, name, len(got), got)
-			}
+			says.Equal(t, len(got), len(series), "%s: %s: %d series %v", what, name, len(got), got)
 			for l, values := range series {
-				if !slices.Equal(got[l], values) {
-					t.Errorf("%s: %s has %q, want %q", what, l, got[l], values)
-				}
+				says.EqualSlices(t, got[l], values, "%s: %s", what, l)
 			}
 		}
 		if help := must.Get(d.Metrics(t.Context()))(t)["ray_node_gpus_utilization"]; help.Type != "gauge" {
@@ -134,9 +130,8 @@ func TestUnknownMachine(t *testing.T) {
 	b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)),
 		fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", node))
 	found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used"))
-	if err != nil || len(damaged) > 0 || len(found) != 1 || found[0].Labels().Get("instance") != node.String() {
-		t.Errorf("%v %v %v", found, damaged, err)
-	}
+	says.True(t, err == nil && len(damaged) <= 0 && len(found) == 1 &&
+		found[0].Labels().Get("instance") == node.String(), "%v %v %v", found, damaged, err)
 }
 
 // TestHostileNodes: a list of nodes that is larger than memory allows for one is damage.
@@ -159,8 +154,6 @@ func TestHostileNodes(t *testing.T) {
 			fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"workers":0}`+"\n", rayid.Node{1}))
 		found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64,
 			named(t, "ray_node_cpu_utilization"))
-		if err != nil || len(damaged) != 1 || len(found) != 1 {
-			t.Errorf("%s: %v %v %v", what, found, damaged, err)
-		}
+		says.True(t, err == nil && len(damaged) == 1 && len(found) == 1, "%s: %v %v %v", what, found, damaged, err)
 	}
 }

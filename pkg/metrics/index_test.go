@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/internal/testkit/tabledocs"
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
@@ -110,9 +111,7 @@ func TestIndexAnswers(t *testing.T) {
 				t.Fatalf("seed %d, %d to %d, %s: %v %v", seed, mint, maxt, name, err, damaged)
 			}
 		}
-		if indexed.index == nil || indexed.blocks.Cost() > 0 {
-			t.Error("chunks were read")
-		}
+		says.True(t, indexed.index != nil && indexed.blocks.Cost() <= 0, "chunks were read")
 		if err := same(map[string][]string{"": {fmt.Sprint(len(must.Get(indexed.Metrics(t.Context()))(t)))}},
 			map[string][]string{"": {fmt.Sprint(len(must.Get(chunks.Metrics(t.Context()))(t)))}}); err != nil {
 			t.Error("what is said of metrics:", err)
@@ -194,9 +193,7 @@ func TestLongSeries(t *testing.T) {
 	if got := read1(s, 0, math.MaxInt64); !slices.Equal(got, want) {
 		t.Errorf("%d samples, want %d", len(got), len(want))
 	}
-	if got := read1(s, 2*maxReads-1, 2*maxReads+1); !slices.Equal(got, want[2*maxReads-1:2*maxReads+2]) {
-		t.Errorf("where a part ends: %q", got)
-	}
+	says.EqualSlices(t, read1(s, 2*maxReads-1, 2*maxReads+1), want[2*maxReads-1:2*maxReads+2], "where a part ends")
 }
 
 // TestNoReadOutlivesItsQuery: when the memory is not enough for all row groups that are read at the same time, none is
@@ -215,15 +212,11 @@ func TestNoReadOutlivesItsQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, err := x.readGroups(t.Context(), []int{0, 0}, newAllowance(2*x.groupBytes(0)-1))
 		synctest.Wait()
-		if !errors.Is(err, ErrTooMuch) || reads > 0 {
-			t.Errorf("%v after %d reads", err, reads)
-		}
+		says.True(t, errors.Is(err, ErrTooMuch) && reads <= 0, "%v after %d reads", err, reads)
 	})
 	// Not in the bubble: the decoders that decompress a group are used again by other tests.
 	_, _, err := x.readGroups(t.Context(), []int{0}, newAllowance(x.groupBytes(0)))
-	if err != nil || reads == 0 {
-		t.Errorf("with enough memory: %d reads, %v", reads, err)
-	}
+	says.True(t, err == nil && reads != 0, "with enough memory: %d reads, %v", reads, err)
 }
 
 // TestStaleIndex: an index of other chunks does not count, and is written again; one that is right is left as it is.
@@ -245,9 +238,7 @@ func TestStaleIndex(t *testing.T) {
 		read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
 	d := b.kept()
 	got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
-	if len(got) != 1 || len(damaged) > 0 || d.index != nil {
-		t.Errorf("stale: %v %v", got, damaged)
-	}
+	says.True(t, len(got) == 1 && len(damaged) <= 0 && d.index == nil, "stale: %v %v", got, damaged)
 	if err := b.index(0); err != nil || etag() == first {
 		t.Error("not written anew:", err)
 	}
@@ -330,9 +321,8 @@ func TestIndexWhileChunksAreJoined(t *testing.T) {
 
 // TestRunningIsNotIndexed: the metrics of a session that runs are read from its chunks.
 func TestRunningIsNotIndexed(t *testing.T) {
-	if d := NewDatabases(newBucket(t).store, "log", 1<<20, nil).Of(ref, true); d.openIndex != nil {
-		t.Error("an index is opened")
-	}
+	says.True(t, NewDatabases(newBucket(t).store, "log", 1<<20, nil).Of(ref, true).openIndex == nil,
+		"an index is opened")
 }
 
 // TestIndexMutations changes bytes of an index. Whatever they are, answers are those of the chunks or an error's,
@@ -358,16 +348,10 @@ func TestIndexMutations(t *testing.T) {
 			continue // what was changed is in no column that is read, or is a value
 		}
 		refused++
-		if err := same(got, want); err != nil {
-			t.Fatalf("mutation %d: %v: %v", i, damaged, err)
-		}
-		if d.index != nil || d.indexBytes.Load() != 0 {
-			t.Fatalf("mutation %d: the index is kept", i)
-		}
+		must.OK(t, same(got, want), "mutation %d: %v", i, damaged)
+		must.True(t, d.index == nil && d.indexBytes.Load() == 0, "mutation %d: the index is kept", i)
 	}
-	if refused < 80 {
-		t.Errorf("%d of 400 were refused", refused)
-	}
+	says.True(t, refused >= 80, "%d of 400 were refused", refused)
 }
 
 // changed is a copy of a store in which 1 to 8 bytes of a table of the index are others.

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -148,9 +149,7 @@ func TestOpenMetricsInParts(t *testing.T) {
 	}
 	want := must.Get(export(exportBytes))(t)
 	got := must.Get(export(series * reads * changeBytes / 3))(t)
-	if len(want) < series*reads || !slices.Equal(got, want) {
-		t.Errorf("%d lines, want %d", len(got), len(want))
-	}
+	says.True(t, len(want) >= series*reads && slices.Equal(got, want), "%d lines, want %d", len(got), len(want))
 	if _, err := export(series * reads * changeBytes / (2 * maxExportParts)); !errors.Is(err, errExportHour) {
 		t.Error(err)
 	}
@@ -187,13 +186,9 @@ func TestHeld(t *testing.T) {
 				for _, s := range found[0] {
 					got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
 				}
-				if err := same(got, want); err != nil {
-					t.Errorf("%s, copies %t: %v", name, copies, err)
-				}
+				says.OK(t, same(got, want), "%s, copies %t", name, copies)
 			}
-			if answers == 0 {
-				t.Errorf("%s, copies %t: one answer does not fit", name, copies)
-			}
+			says.True(t, answers != 0, "%s, copies %t: one answer does not fit", name, copies)
 			many := slices.Repeat([]Selection{everything}, 100)
 			if _, _, err := d.Select(t.Context(), &QueryMemory{Copies: copies}, many...); !errors.Is(err, ErrTooMuch) {
 				t.Errorf("%s, copies %t: %d selections of one query: %v", name, copies, len(many), err)

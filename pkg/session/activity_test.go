@@ -21,9 +21,8 @@ func TestActivity(t *testing.T) {
 	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{}))(t)
 	for _, slices := range []int{1, 7, 240} {
 		a, err := s.Activity(slices)
-		if err != nil || len(a.Running) != slices || len(a.Failed) != slices || a.From != s.Start || a.To != s.End {
-			t.Fatalf("%d slices: %+v, %v", slices, a, err)
-		}
+		must.True(t, err == nil && len(a.Running) == slices && len(a.Failed) == slices && a.From == s.Start &&
+			a.To == s.End, "%d slices: %+v, %v", slices, a, err)
 		failed, most := 0, 0
 		for i := range a.Running {
 			failed += a.Failed[i]
@@ -40,13 +39,10 @@ func TestActivity(t *testing.T) {
 				}
 			}
 		}
-		if failed != want || want == 0 {
-			t.Errorf("%d slices: %d failures, want %d", slices, failed, want)
-		}
+		says.True(t, failed == want && want != 0, "%d slices: %d failures, want %d", slices, failed, want)
 		// In one slice everything that ran is counted; finer slices cannot show more at once.
-		if slices == 1 && most != ran || most > ran {
-			t.Errorf("%d slices: at most %d run, %d ran", slices, most, ran)
-		}
+		says.True(t, (slices != 1 || most == ran) && most <= ran, "%d slices: at most %d run, %d ran", slices, most,
+			ran)
 	}
 }
 

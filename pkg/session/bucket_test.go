@@ -48,9 +48,7 @@ func (b *bucket) object(key string) blob.Object {
 	return blob.Object{Key: key, Size: int64(len(b.objects[key])), ModTime: cmp.Or(b.stored, time.Unix(0, 0))}
 }
 
-func (b *bucket) Stat(_ context.Context, key string) (blob.Object, error) {
-	return b.object(key), nil
-}
+func (b *bucket) Stat(_ context.Context, key string) (blob.Object, error) { return b.object(key), nil }
 
 func (b *bucket) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
 	if b.delay > 0 {

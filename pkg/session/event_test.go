@@ -8,8 +8,10 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
@@ -39,16 +41,10 @@ func FuzzEvent(f *testing.F) {
 		if !ok {
 			return
 		}
-		if bad {
-			t.Fatalf("refused, but it is JSON: %s", event)
-		}
+		must.True(t, !bad, "refused, but it is JSON: %s", event)
 		want, bad := decodeOne(canonical)
-		if bad {
-			t.Fatalf("refused as rewritten: %s", canonical)
-		}
-		if got != want {
-			t.Errorf("event     %s\nrewritten %s\n got %s\nwant %s", event, canonical, got, want)
-		}
+		must.True(t, !bad, "refused as rewritten: %s", canonical)
+		says.Equal(t, got, want, "event     %s\nrewritten %s", event, canonical)
 	})
 }
 
@@ -168,9 +164,7 @@ func checkKeptJSON(t *testing.T, r tasktable.Row) {
 		kept = append(kept, e.Extra)
 	}
 	for _, text := range kept {
-		if len(text) > 0 && !json.Valid(text) {
-			t.Errorf("kept %.100q, which is no JSON", text)
-		}
+		says.True(t, len(text) <= 0 || json.Valid(text), "kept %.100q, which is no JSON", text)
 	}
 }
 
@@ -186,9 +180,7 @@ func TestNullBesideAnEvent(t *testing.T) {
 		for _, other := range []string{"taskDefinitionEvent", "actor_task_definition_event", "taskLifecycleEvent",
 			"task_profile_events", "nodeLifecycleEvent"} {
 			got, alsoBad := decodeOne(fmt.Appendf(nil, "{%s,%q:null}", event, other))
-			if bad || alsoBad || got != want {
-				t.Errorf("%s with %s: %s, want %s", event, other, got, want)
-			}
+			says.True(t, !bad && !alsoBad && got == want, "%s with %s: %s, want %s", event, other, got, want)
 		}
 	}
 }
@@ -202,13 +194,9 @@ func TestLargeJSON(t *testing.T) {
 		`,"taskName":"named"}}`)
 	used := storetest.Allocated(func() {
 		text, bad := decodeOne(event)
-		if bad || !strings.Contains(text, "named") || strings.Contains(text, "{}, {}") {
-			t.Errorf("%.300s", text)
-		}
+		says.True(t, !bad && strings.Contains(text, "named") && !strings.Contains(text, "{}, {}"), "%.300s", text)
 	})
-	if used > 150<<20 {
-		t.Errorf("%d bytes were allocated", used)
-	}
+	says.True(t, used <= 150<<20, "%d bytes were allocated", used)
 }
 
 // TestManyElements: an event is refused whose lists have so many elements that they would take many times the event's
@@ -231,8 +219,6 @@ func TestManyElements(t *testing.T) {
 				t.Errorf("%.60s… was read", event)
 			}
 		})
-		if used > 100<<20 {
-			t.Errorf("%.60s…: %d bytes were allocated", event, used)
-		}
+		says.True(t, used <= 100<<20, "%.60s…: %d bytes were allocated", event, used)
 	}
 }

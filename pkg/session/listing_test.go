@@ -38,18 +38,15 @@ func TestEntitiesCount(t *testing.T) {
 		most = max(most, held)
 		return true
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(s.Actors) != actors || s.MemoryBytes() < actors*name || most < actors*name {
 		t.Errorf("%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most,
 			actors*name)
 	}
 	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession,
 		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
-	if !errors.Is(err, tasktable.ErrOverBudget) || !strings.Contains(err.Error(), "--session-cache-max-memory") {
-		t.Errorf("no room for actors: %v", err)
-	}
+	says.True(t, errors.Is(err, tasktable.ErrOverBudget) && strings.Contains(err.Error(), "--session-cache-max-memory"),
+		"no room for actors: %v", err)
 }
 
 // TestLogsOfAMachine: nodes of one machine whose logs are stored once, for one of them, all have them. Others have none.
@@ -88,9 +85,7 @@ func TestListingCounts(t *testing.T) {
 	}
 	_, err := Load(t.Context(), b, layout.DefaultRoot, testSession,
 		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
-	if !errors.Is(err, tasktable.ErrOverBudget) {
-		t.Errorf("no room for names: %v", err)
-	}
+	says.ErrorIs(t, err, tasktable.ErrOverBudget, "no room for names")
 }
 
 // TestListingBoundsEmptyLogs: where nobody counts memory, lists of empty logs may not take as much as they like.

@@ -174,10 +174,8 @@ func TestLoadForms(t *testing.T) {
 				says.EqualSlices(t, finished(s), tt.want, "finished tasks")
 			}
 			says.Equal(t, len(tt.warnings), len(s.Warnings), "warnings %q, want %q", s.Warnings, tt.warnings)
-			for i, w := range s.Warnings {
-				if i < len(tt.warnings) && !strings.Contains(w, tt.warnings[i]) {
-					t.Errorf("warning %q, want %q in it", w, tt.warnings[i])
-				}
+			for i, w := range s.Warnings[:min(len(s.Warnings), len(tt.warnings))] {
+				says.True(t, strings.Contains(w, tt.warnings[i]), "warning %q, want %q in it", w, tt.warnings[i])
 			}
 		})
 	}
@@ -235,10 +233,9 @@ func TestLoadDamagedChunkKeepsTheRest(t *testing.T) {
 	b.objects[layout.ChunkKey(testWhole, int64(len(first)), layout.Gzip)] = layouttest.Pack(t, second, layout.Gzip)
 	s := loadBucket(t, b)
 	got := finished(s)
-	if len(got) < 50 || len(got) > 405 || !slices.Equal(got[len(got)-10:], span(400, 410)) {
-		t.Errorf("%d tasks finished, the last ones %v: want a part of the first 400 and all of 400 to 409", len(got),
-			got[max(0, len(got)-10):])
-	}
+	says.True(t, len(got) >= 50 && len(got) <= 405 && slices.Equal(got[len(got)-10:], span(400, 410)),
+		"%d tasks finished, the last ones %v: want a part of the first 400 and all of 400 to 409", len(got),
+		got[max(0, len(got)-10):])
 }
 
 func TestLoadVanishedObject(t *testing.T) {
@@ -248,9 +245,7 @@ func TestLoadVanishedObject(t *testing.T) {
 	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 5))), layout.Plain)] = []byte(lines(5, 9))
 	s := loadBucket(t, b)
 	says.EqualSlices(t, finished(s), span(5, 9), "finished tasks")
-	if len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], "is gone") {
-		t.Errorf("warnings %q", s.Warnings)
-	}
+	says.True(t, len(s.Warnings) == 1 && strings.Contains(s.Warnings[0], "is gone"), "warnings %q", s.Warnings)
 }
 
 // TestLoadArchivedEvents: a session opens without the events that the store has archived, says what to do, and is loaded
@@ -291,9 +286,8 @@ func TestLoadFailsWithTheStore(t *testing.T) {
 			b.objects[testWhole] = []byte(lines(0, 50))
 			b.broken[testWhole] = broken
 			_, err := Load(t.Context(), b, layout.DefaultRoot, testSession, Options{})
-			if !errors.Is(err, broken) || !strings.Contains(err.Error(), testWhole) {
-				t.Errorf("error %v, want the store's, with the key", err)
-			}
+			says.True(t, errors.Is(err, broken) && strings.Contains(err.Error(), testWhole),
+				"error %v, want the store's, with the key", err)
 		})
 	}
 	t.Run("cancelled", func(t *testing.T) {
@@ -321,9 +315,8 @@ func TestLoadLargeWhole(t *testing.T) {
 		{"array", "[" + strings.Join(events, ",") + "]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if len(tt.text) < 2*itemBytes {
-				t.Fatalf("the text has %d bytes, which is not enough to be divided", len(tt.text))
-			}
+			must.True(t, len(tt.text) >= 2*itemBytes, "the text has %d bytes, which is not enough to be divided",
+				len(tt.text))
 			for _, cuts := range [][]int{{0}, {0, 1 << 20, 9<<20 + 3, 15 << 20}} {
 				b := newBucket()
 				for i, from := range cuts {
@@ -357,9 +350,7 @@ func TestLoadLargeStreamWithoutItsFirstBytes(t *testing.T) {
 		}
 		s := loadBucket(t, b)
 		says.EqualSlices(t, finished(s), span(0, tasks), "finished tasks")
-		if len(s.Warnings) == 0 {
-			t.Error("nothing is said about the missing bytes")
-		}
+		says.True(t, len(s.Warnings) != 0, "nothing is said about the missing bytes")
 	}
 }
 

@@ -26,9 +26,7 @@ func loadLines(t testing.TB, events []string) *Session {
 // TestPlatformEvents: every field of an event of the platform is read, and each delivery is a row.
 func TestPlatformEvents(t *testing.T) {
 	s := loadLines(t, rayevents.Lines())
-	if len(s.Warnings) > 0 {
-		t.Error(s.Warnings)
-	}
+	says.True(t, len(s.Warnings) <= 0, s.Warnings)
 	says.Equal(t, len(s.PlatformEvents), len(rayevents.Of("PLATFORM")), "deliveries")
 	want := entities.PlatformEvent{
 		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES",
@@ -39,15 +37,12 @@ func TestPlatformEvents(t *testing.T) {
 		CustomFields: map[string]string{"count": "5"},
 	}
 	n := slices.IndexFunc(s.PlatformEvents, func(p entities.PlatformEvent) bool {
-		return p.ID == want.ID &&
-			p.Time == want.Time
+		return p.ID == want.ID && p.Time == want.Time
 	})
-	if n < 0 || fmt.Sprintf("%+v", s.PlatformEvents[n]) != fmt.Sprintf("%+v", want) {
-		t.Errorf("got  %+v\nwant %+v", s.PlatformEvents, want)
-	}
-	if s.Start != rayevents.At("10:00:01") {
-		t.Errorf("the session begins at %d, with what the platform did before it", s.Start)
-	}
+	says.True(t, n >= 0 && fmt.Sprintf("%+v", s.PlatformEvents[n]) == fmt.Sprintf("%+v", want), "got  %+v\nwant %+v",
+		s.PlatformEvents, want)
+	says.Equal(t, s.Start, rayevents.At("10:00:01"), "the session begins at %d, with what the platform did before it",
+		s.Start)
 }
 
 // TestRareEventsInAnyOrder: events of the platform, placement groups and submissions give the same tables in any order,
@@ -137,9 +132,7 @@ func TestDamagedGroupEvents(t *testing.T) {
 			`"highestRetryDelayMs": "x", "bundlePlacements": [{"bundleIndex": 1e99, "nodeId": "short"}, 4]}, {"state": 7, "timestamp": "2026-11-22T10:00:00Z"}]}}`,
 		`{"placementGroupLifecycleEvent": {"stateTransitions": []}}`,
 	})
-	if len(s.PlacementGroups) != 1 {
-		t.Fatalf("%+v", s.PlacementGroups)
-	}
+	must.True(t, len(s.PlacementGroups) == 1, "%+v", s.PlacementGroups)
 	g := s.PlacementGroups[0]
 	if g.Name != "" || g.Strategy != "99" || g.Detached || g.Created != 0 || len(g.Bundles) != 3 ||
 		len(g.Transitions) != 2 {
@@ -160,9 +153,7 @@ func TestDamagedSubmissionEvents(t *testing.T) {
 			`"driverNodeId": "!"}, null, {"state": 4, "timestamp": "2026-11-22T10:00:00Z", "driverExitCode": null}]}}`,
 		`{"submissionJobLifecycleEvent": {"submissionId": 5, "stateTransitions": []}}`,
 	})
-	if len(s.Submissions) != 1 {
-		t.Fatalf("%+v", s.Submissions)
-	}
+	must.True(t, len(s.Submissions) == 1, "%+v", s.Submissions)
 	if sub := s.Submissions[0]; sub.Entrypoint != "" || sub.Metadata != nil || sub.NumCPUs != 0 ||
 		len(sub.Transitions) != 3 || sub.Transitions[2].HasExitCode {
 		t.Errorf("%+v", sub)
@@ -181,10 +172,9 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 		`{"placementGroupDefinitionEvent": {"placementGroupId": "AQEBAQEBAQEBAQEBAQEBAQAA", "bundles": [{"unitResources": ` + resources + `}]}}`,
 		`{"placementGroupLifecycleEvent": {"placementGroupId": "AQEBAQEBAQEBAQEBAQEBAQAA", "stateTransitions": [{"state": "PENDING", "highestRetryDelayMs": "Infinity"}]}}`,
 	})
-	if len(s.Actors) != 1 || len(s.Nodes) != 1 || len(s.Submissions) != 1 || len(s.PlacementGroups) != 1 {
-		t.Fatalf("%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions),
-			len(s.PlacementGroups), s.Warnings)
-	}
+	must.True(t, len(s.Actors) == 1 && len(s.Nodes) == 1 && len(s.Submissions) == 1 && len(s.PlacementGroups) == 1,
+		"%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions),
+		len(s.PlacementGroups), s.Warnings)
 	rows := must.Get(json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups}))(t)
 	if n := strings.Count(string(rows), `"s":2.5`); n != 4 {
 		t.Errorf("the numbers of %d rows are read, want 4: %s", n, rows)

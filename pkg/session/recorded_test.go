@@ -63,14 +63,11 @@ func TestRefresh(t *testing.T) {
 		}
 		before := dump(s)
 		next := must.Get(s.Refresh(t.Context()))(t)
-		if dump(s) != before {
-			t.Fatal("a refresh changed the session that was refreshed")
-		}
+		must.True(t, dump(s) == before, "a refresh changed the session that was refreshed")
 		fresh := must.Get(Load(t.Context(), b, layout.DefaultRoot, ref, Options{}))(t)
 		diff(t, fmt.Sprintf("with %d events to come", len(events)), dump(next), dump(fresh))
-		if next.Start != fresh.Start || next.End != fresh.End {
-			t.Errorf("from %d to %d, want %d to %d", next.Start, next.End, fresh.Start, fresh.End)
-		}
+		says.True(t, next.Start == fresh.Start && next.End == fresh.End, "from %d to %d, want %d to %d", next.Start,
+			next.End, fresh.Start, fresh.End)
 		s = next
 	}
 }

@@ -39,9 +39,7 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			}
 			b.objects[layout.MetadataKey(layout.DefaultRoot, testSession, layout.End)] = []byte("{}")
 			changed("the end")
-			if !s.Ended() {
-				t.Fatal("the session has not ended")
-			}
+			must.True(t, s.Ended(), "the session has not ended")
 
 			b.objects[layout.LogChunkKey(log, 6, layout.Plain)] = []byte("last\n")
 			refresh()
@@ -185,11 +183,9 @@ func TestRefreshAfterChunksWereJoined(t *testing.T) {
 				Options{Index: heldIndex{t, was}}))(t)
 			want := loadBucket(t, b)
 			for how, got := range map[string]*Session{"refreshed": got, "from an index": continued} {
-				if got.source.counts != want.source.counts || !slices.Equal(got.Warnings, want.Warnings) ||
-					string(got.Tables().Checkpoint) != string(want.Tables().Checkpoint) {
-					t.Errorf("%s: %+v, %q, want %+v, %q", how, got.source.counts, got.Warnings, want.source.counts,
-						want.Warnings)
-				}
+				says.True(t, got.source.counts == want.source.counts && slices.Equal(got.Warnings, want.Warnings) &&
+					string(got.Tables().Checkpoint) == string(want.Tables().Checkpoint), "%s: %+v, %q, want %+v, %q",
+					how, got.source.counts, got.Warnings, want.source.counts, want.Warnings)
 				says.EqualSlices(t, finished(got), span(0, 14), "%s: finished tasks", how)
 			}
 		})
@@ -226,14 +222,12 @@ func TestRefreshOfAStreamThatPanicked(t *testing.T) {
 	}
 	s := load(Options{})
 	counts, warnings := s.source.counts, s.Warnings
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "was not read to its end") {
-		t.Fatalf("warnings %q", warnings)
-	}
+	must.True(t, len(warnings) == 1 && strings.Contains(warnings[0], "was not read to its end"), "warnings %q",
+		warnings)
 	b.objects[layout.ChunkKey(testWhole, int64(len(lines(0, 10))), layout.Plain)] = []byte(lines(10, 12))
 	next := must.Get(s.Refresh(t.Context()))(t)
-	if next.source.counts != counts || !slices.Equal(next.Warnings, warnings) {
-		t.Errorf("%+v, %q, want %+v, %q", next.source.counts, next.Warnings, counts, warnings)
-	}
+	says.True(t, next.source.counts == counts && slices.Equal(next.Warnings, warnings), "%+v, %q, want %+v, %q",
+		next.source.counts, next.Warnings, counts, warnings)
 	continued := load(Options{Index: heldIndex{t, s.Tables()}})
 	if continued.IndexedBytes() != 0 || !slices.Equal(continued.Warnings, warnings) {
 		t.Errorf("%d bytes from the index, %q, want %q", continued.IndexedBytes(), continued.Warnings, warnings)

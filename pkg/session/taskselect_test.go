@@ -210,9 +210,8 @@ func TestSelect(t *testing.T) {
 	t.Run("limit", func(t *testing.T) {
 		for _, limit := range []int{0, 1, 4} {
 			got, err := s.Tasks.Select(tasktable.Query{Limit: limit})
-			if err != nil || len(got.Rows) != limit || got.Matching != 7 || got.Listed != 7 {
-				t.Errorf("limit %d: %+v, %v", limit, got, err)
-			}
+			says.True(t, err == nil && len(got.Rows) == limit && got.Matching == 7 && got.Listed == 7,
+				"limit %d: %+v, %v", limit, got, err)
 		}
 	})
 }
@@ -326,10 +325,8 @@ func TestLineage(t *testing.T) {
 		"GROUP many@26[{FINISHED 5}](NORMAL_TASK many@26[{FINISHED 1}]; NORMAL_TASK many@27[{FINISHED 1}]; NORMAL_TASK many@28[{FINISHED 1}]; " +
 		"NORMAL_TASK many@29[{FINISHED 1}]; NORMAL_TASK many@30[{FINISHED 1}])"
 	says.Equal(t, got, want)
-	if l.TaskCounts != (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) || l.Listed != 12 ||
-		l.Matching != 12 || l.Cut || l.Orphans != 1 {
-		t.Errorf("counts %+v", l)
-	}
+	says.True(t, l.TaskCounts == (tasktable.TaskCounts{Tasks: 10, ActorTasks: 1, ActorsScheduled: 1}) &&
+		l.Listed == 12 && l.Matching == 12 && !l.Cut && l.Orphans == 1, "counts %+v", l)
 	got, l = show(5)
 	if want := want[:strings.Index(want, "; NORMAL_TASK many@28")] + ")"; got != want || !l.Cut {
 		t.Errorf("cut: got %s\nwant %s; cut %t", got, want, l.Cut)
@@ -364,9 +361,8 @@ func TestLineageIsNotDeeperThanItMayBe(t *testing.T) {
 			}
 		}
 		walk(l.Tops, 0)
-		if shown != chain || deepest > 2*maxDepth+2 || !l.Deep {
-			t.Errorf("step %d: %d of %d tasks shown, %d deep; said so: %t", step, shown, chain, deepest, l.Deep)
-		}
+		says.True(t, shown == chain && deepest <= 2*maxDepth+2 && l.Deep,
+			"step %d: %d of %d tasks shown, %d deep; said so: %t", step, shown, chain, deepest, l.Deep)
 	}
 }
 
@@ -376,9 +372,8 @@ func TestLineageOfLoop(t *testing.T) {
 	s := loadTasks(t, []task{{n: 1, name: "a", parent: &b, states: "RUNNING@1"},
 		{n: 2, name: "b", parent: &a, states: "RUNNING@1"}})
 	l, err := s.Tasks.Lineage(tasktable.Query{Limit: 10}, func(rayid.Actor) string { return "" }, 10)
-	if err != nil || len(l.Tops) != 1 || len(l.Tops[0].Children) != 1 || l.Matching != 2 || l.Orphans != 1 {
-		t.Errorf("%+v, %v", l, err)
-	}
+	says.True(t, err == nil && len(l.Tops) == 1 && len(l.Tops[0].Children) == 1 && l.Matching == 2 && l.Orphans == 1,
+		"%+v, %v", l, err)
 }
 
 // TestLineageHoldsAll: each task is shown once, whatever of those above it is not stored or not among the rows.
@@ -423,10 +418,9 @@ func TestLineageHoldsAll(t *testing.T) {
 			}
 		}
 		walk(l.Tops)
-		if sum != want.tasks || shown != want.tasks || l.Matching != want.tasks || l.Orphans != want.orphans {
-			t.Errorf("%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching,
-				l.Orphans, want, names)
-		}
+		says.True(t, sum == want.tasks && shown == want.tasks && l.Matching == want.tasks && l.Orphans == want.orphans,
+			"%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching, l.Orphans,
+			want, names)
 		if filter == "" && (!strings.Contains(names, "Lost ") || !strings.Contains(names, "Made ")) {
 			t.Errorf("on top are %s", names)
 		}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
@@ -52,9 +53,8 @@ func TestOneReading(t *testing.T) {
 	}
 	first, again := reads("sum(ray_tasks)"), reads("sum(ray_tasks)")
 	four := reads("sum(ray_tasks) + sum(ray_bytes_total) + sum(rate(ray_seconds_bucket[1m])) + sum(ray_tasks offset 1m)")
-	if first != 2 || again != 2 || four != 2 {
-		t.Errorf("%d and %d reads of two chunks for one selection, %d for four", first, again, four)
-	}
+	says.True(t, first == 2 && again == 2 && four == 2, "%d and %d reads of two chunks for one selection, %d for four",
+		first, again, four)
 }
 
 // TestStoreFails: the store's own words are not answered, and the query may be sent again.
@@ -66,10 +66,8 @@ func TestStoreFails(t *testing.T) {
 		path, query, _ := strings.Cut(path, "?")
 		form := must.Get(url.ParseQuery(query))(t)
 		code, answer := newAPI(Options{}).ask(t, scope, http.MethodGet, path, form)
-		if code != http.StatusServiceUnavailable || strings.Contains(answer, "secret") ||
-			!strings.Contains(answer, `"unavailable"`) {
-			t.Errorf("%s: %d %s", path, code, answer)
-		}
+		says.True(t, code == http.StatusServiceUnavailable && !strings.Contains(answer, "secret") &&
+			strings.Contains(answer, `"unavailable"`), "%s: %d %s", path, code, answer)
 	}
 }
 
@@ -281,10 +279,8 @@ func TestMetadataOfManySessions(t *testing.T) {
 			}})
 	}
 	status, body := newAPI(Options{}).ask(t, scope, http.MethodGet, "metadata", nil)
-	if status != http.StatusOK || opened != maxSessions || !strings.Contains(body, `"help":"Tasks"`) ||
-		!strings.Contains(body, `"warnings":["`) {
-		t.Errorf("%d, %d sessions read: %s", status, opened, body)
-	}
+	says.True(t, status == http.StatusOK && opened == maxSessions && strings.Contains(body, `"help":"Tasks"`) &&
+		strings.Contains(body, `"warnings":["`), "%d, %d sessions read: %s", status, opened, body)
 }
 
 // TestMetadataTooLarge: what the sessions of a cluster say about their metrics together is limited.
@@ -330,9 +326,8 @@ func TestSessionsOfACluster(t *testing.T) {
 		`count({SessionName!="` + otherSession + `",__name__="up"})`: `[{"metric":{},"value":[` + at + `,"2"]}]`,
 	} {
 		status, body := api.ask(t, both, http.MethodGet, "query", url.Values{"query": {query}, "time": {at}})
-		if status != http.StatusOK || !strings.Contains(body, `"result":`+want+"}") {
-			t.Errorf("%s: %d %s\nwant %s", query, status, body, want)
-		}
+		says.True(t, status == http.StatusOK && strings.Contains(body, `"result":`+want+"}"), "%s: %d %s\nwant %s",
+			query, status, body, want)
 	}
 }
 
@@ -347,9 +342,8 @@ func TestNextSession(t *testing.T) {
 		status, body := api.ask(t, Scope{Sessions: sessions, Now: begin.Add(time.Hour)}, http.MethodGet, "query",
 			url.Values{"query": {"count by (SessionName) (ray_bytes_total)"}, "time": {at}})
 		want := `"result":[{"metric":{"SessionName":"` + name + `"},"value":[` + at + `,"2"]}]`
-		if status != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%d sessions: %d %s, want %s", len(sessions), status, body, want)
-		}
+		says.True(t, status == http.StatusOK && strings.Contains(body, want), "%d sessions: %d %s, want %s",
+			len(sessions), status, body, want)
 	}
 }
 
@@ -388,9 +382,8 @@ func TestSessionsTooLarge(t *testing.T) {
 					}
 				}
 				status, body = api.ask(t, all, http.MethodGet, "label/SessionName/values", form)
-				if status != http.StatusOK || strings.Count(body, "session_") != c.tooLarge {
-					t.Errorf("names of %d sessions: %d %.300s", c.tooLarge, status, body)
-				}
+				says.True(t, status == http.StatusOK && strings.Count(body, "session_") == c.tooLarge,
+					"names of %d sessions: %d %.300s", c.tooLarge, status, body)
 			}
 		})
 	}
@@ -410,9 +403,8 @@ func TestMoment(t *testing.T) {
 	} {
 		form := must.Get(url.ParseQuery(query))(t)
 		status, body := api.ask(t, scope, http.MethodGet, "query", form)
-		if status != http.StatusOK || !strings.Contains(body, want) {
-			t.Errorf("%s: %d %s, want %s", query, status, body, want)
-		}
+		says.True(t, status == http.StatusOK && strings.Contains(body, want), "%s: %d %s, want %s", query, status, body,
+			want)
 	}
 }
 
@@ -424,9 +416,8 @@ func TestBusy(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query=1", nil)
 	w := httptest.NewRecorder()
 	api.Answer(w, r, "query", Scope{Now: begin})
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
+	says.True(t, w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "", "%d %s", w.Code,
+		w.Body)
 	done()
 	if status, body := api.ask(t, Scope{Now: begin}, http.MethodGet, "query",
 		url.Values{"query": {"1"}}); status != http.StatusOK {
@@ -457,9 +448,8 @@ func TestTurns(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		_, done, err := api.takeSlot(t.Context(), "b", time.Second)
-		if err != nil || time.Since(began) > 15*time.Second || ended.Load() == 0 {
-			t.Errorf("after %s, %d ended: %v", time.Since(began), ended.Load(), err)
-		}
+		says.True(t, err == nil && time.Since(began) <= 15*time.Second && ended.Load() != 0, "after %s, %d ended: %v",
+			time.Since(began), ended.Load(), err)
 		done()
 		time.Sleep(5 * time.Minute)
 	})

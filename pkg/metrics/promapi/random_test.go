@@ -15,6 +15,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/metrics"
@@ -61,13 +62,10 @@ func TestRandomQueries(t *testing.T) {
 		}
 		// In addition the samples take as much as the engine allows, and there is garbage: the engine copies labels to
 		// look at them.
-		if limit := uint64(memory*7/4 + 500_000*sampleMemory); peak > limit {
-			t.Errorf("seed %d: %d MiB of memory, %s %v, %d %.100s", seed+i, peak>>20, path, form, status, answer)
-		}
+		says.True(t, peak <= uint64(memory*7/4+500_000*sampleMemory), "seed %d: %d MiB of memory, %s %v, %d %.100s",
+			seed+i, peak>>20, path, form, status, answer)
 	}
-	if answered < n/5 {
-		t.Errorf("%d of %d were answered", answered, n)
-	}
+	says.True(t, answered >= n/5, "%d of %d were answered", answered, n)
 }
 
 // sampleMemory is what a sample takes.
@@ -121,15 +119,9 @@ func TestValues(t *testing.T) {
 	s := Stored{newAPI(Options{}), metrics.NewDatabases(store, "log", 1<<20, prometheus.NewRegistry())}
 	found := map[string]float64{}
 	err := s.Values(t.Context(), ref, false, begin.Add(30*time.Minute), "count by (instance) (up)",
-		func(label func(string) string, value float64) {
-			found[label("instance")] = value
-		})
-	if err != nil || len(found) != 3 || found["10.0.0.2:8080"] != 1 {
-		t.Errorf("%v, %v", found, err)
-	}
-	if err := s.Values(t.Context(), ref, false, begin, "sum(", nil); err == nil {
-		t.Error("no error for half an expression")
-	}
+		func(label func(string) string, value float64) { found[label("instance")] = value })
+	says.True(t, err == nil && len(found) == 3 && found["10.0.0.2:8080"] == 1, "%v, %v", found, err)
+	says.True(t, s.Values(t.Context(), ref, false, begin, "sum(", nil) != nil, "no error for half an expression")
 	for range s.API.opts.Concurrent {
 		_, done, err := s.API.takeSlot(t.Context(), "", time.Minute)
 		if err != nil {

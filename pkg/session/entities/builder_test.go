@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -41,9 +42,7 @@ func TestManyTransitions(t *testing.T) {
 				func(a, b ActorTransition) bool { return a.Time == b.Time }) {
 				t.Errorf("%d transitions, want %d in order", len(got), n)
 			}
-			if used > 64<<20 {
-				t.Errorf("%d bytes were allocated", used)
-			}
+			says.True(t, used <= 64<<20, "%d bytes were allocated", used)
 			if held, want := b.MemoryBytes(), set.MemoryBytes(); held != want {
 				t.Errorf("%d bytes are counted for rows of %d", held, want)
 			}
@@ -88,9 +87,7 @@ func TestEndBeforeBegin(t *testing.T) {
 			last(s.Nodes[0].Transitions).State, last(s.Jobs[0].Transitions).State,
 			last(s.Submissions[0].Transitions).State, last(s.Workers[0].Transitions).State,
 			last(s.PlacementGroups[0].Transitions).State}, ", ")
-		if got != want {
-			t.Errorf("%s: at last they are %s, want %s", order, got, want)
-		}
+		says.Equal(t, got, want, "%s: at last they", order)
 		slices.Reverse(updates)
 	}
 }

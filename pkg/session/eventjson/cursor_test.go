@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestSkip(t *testing.T) {
@@ -32,10 +34,9 @@ func TestSkip(t *testing.T) {
 	} {
 		c := cursor{b: []byte(tt.text)}
 		c.skip()
-		if c.bad != tt.bad || c.short != tt.short || !c.bad && string(c.b[c.i:]) != tt.rest {
-			t.Errorf("skip of %.40q: bad %t, short %t, rest %q; want %t, %t, %q", tt.text, c.bad, c.short, c.b[c.i:],
-				tt.bad, tt.short, tt.rest)
-		}
+		says.True(t, c.bad == tt.bad && c.short == tt.short && (c.bad || string(c.b[c.i:]) == tt.rest),
+			"skip of %.40q: bad %t, short %t, rest %q; want %t, %t, %q", tt.text, c.bad, c.short, c.b[c.i:], tt.bad,
+			tt.short, tt.rest)
 	}
 }
 
@@ -77,9 +78,7 @@ func TestWalkRefuses(t *testing.T) {
 			}
 			c.skip()
 		}
-		if !c.bad {
-			t.Errorf("%s was taken", text)
-		}
+		says.True(t, c.bad, "%s was taken", text)
 	}
 }
 
@@ -113,8 +112,6 @@ func TestTime(t *testing.T) {
 		if ns, ok := parseTime([]byte(text)); ok {
 			got = strconv.FormatInt(ns, 10)
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		says.Equal(t, got, want, "%q", text)
 	}
 }

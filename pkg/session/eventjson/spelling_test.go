@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -59,13 +61,9 @@ func TestBothSpellingsOfFields(t *testing.T) {
 		`{"workerDefinitionEvent":{"workerId":"AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==","workerType":"WORKER","pid":7}}`,
 		`{"driverJobDefinitionEvent":{"jobId":"AgAAAA==","driverPid":"7","config":{"serializedRuntimeEnv":"{}","metadata":{"job_name":"x","aB":"y"}}}}`)
 	want := sameInSnakeCase(t, rayevents.Session.Name, lines)
-	if strings.Count(want, "\n") < len(lines)-1 {
-		t.Error(want)
-	}
-	if !strings.Contains(want, "job_name:x") || !strings.Contains(want, "aB:y") || !strings.Contains(want, "ActorID") &&
-		!strings.Contains(want, "Detached:true") {
-		t.Error(want)
-	}
+	says.True(t, strings.Count(want, "\n") >= len(lines)-1, want)
+	says.True(t, strings.Contains(want, "job_name:x") && strings.Contains(want, "aB:y") &&
+		(strings.Contains(want, "ActorID") || strings.Contains(want, "Detached:true")), want)
 	for _, name := range []string{"ray-2.55", "ray-2.60-wide"} {
 		r := recording.OpenNamed(t, name)
 		sameInSnakeCase(t, r.Session.Name, r.Events())
@@ -87,9 +85,8 @@ func sameInSnakeCase(t *testing.T, session string, lines []string) (want string)
 	want = decodeAll(t, session, lines)
 	got := strings.Split(decodeAll(t, session, snake), "\n")
 	for i, line := range strings.Split(want, "\n") {
-		if i >= len(got) || got[i] != line {
-			t.Fatalf("of the spelling of .proto files:\n%s\nof JSON's own:\n%s", got[min(i, len(got)-1)], line)
-		}
+		must.True(t, i < len(got) && got[i] == line, "of the spelling of .proto files:\n%s\nof JSON's own:\n%s",
+			got[min(i, len(got)-1)], line)
 	}
 	return want
 }
@@ -108,7 +105,6 @@ func TestTextCacheIsBounded(t *testing.T) {
 	for s := range c.ids {
 		bytes += len(s)
 	}
-	if bytes > maxTextCacheBytes || bytes != c.bytes {
-		t.Errorf("%d bytes are cached, and counted as %d", bytes, c.bytes)
-	}
+	says.True(t, bytes <= maxTextCacheBytes && bytes == c.bytes, "%d bytes are cached, and counted as %d", bytes,
+		c.bytes)
 }

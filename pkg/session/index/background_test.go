@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -39,16 +40,13 @@ func TestBackgroundTakesTurns(t *testing.T) {
 		work("b", time.Second)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if cause["a"] != turns.ErrEnded || ended["b"] != turnTime+time.Second || cause["b"] != nil {
-			t.Errorf("%v %v", ended, cause)
-		}
+		says.True(t, cause["a"] == turns.ErrEnded && ended["b"] == turnTime+time.Second && cause["b"] == nil, "%v %v",
+			ended, cause)
 		began = time.Now()
 		work("a", 1000*time.Hour)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if cause["a"] != errTime || ended["a"] != maxTime {
-			t.Errorf("%v %v", ended, cause)
-		}
+		says.True(t, cause["a"] == errTime && ended["a"] == maxTime, "%v %v", ended, cause)
 	})
 }
 
@@ -70,9 +68,7 @@ func TestBackgroundOneNamespace(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(cause) != 2 || cause["large"] != nil || cause["other"] != nil {
-			t.Errorf("ended by %v", cause)
-		}
+		says.True(t, len(cause) == 2 && cause["large"] == nil && cause["other"] == nil, "ended by %v", cause)
 	})
 }
 
@@ -100,15 +96,11 @@ func TestBackgroundQueue(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(done) != 1+maxQueue || done[0] != "first" || done[1] != "new" || done[2] != "first, new" ||
-			len(b.queues) > 0 {
-			t.Errorf("%q, %d queues are left", done, len(b.queues))
-		}
+		says.True(t, len(done) == 1+maxQueue && done[0] == "first" && done[1] == "new" && done[2] == "first, new" &&
+			len(b.queues) <= 0, "%q, %d queues are left", done, len(b.queues))
 		offer("first", "once more")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if done[len(done)-1] != "once more" {
-			t.Errorf("%q", done)
-		}
+		says.Equal(t, done[len(done)-1], "once more", "%q", done)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -160,9 +161,7 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 			t.Errorf("step %d: progress goes to %d bytes, though only %d are stored", n, total, stored)
 		}
 		want := s.load()
-		if !slices.Equal(got.Warnings, want.Warnings) {
-			t.Errorf("step %d: warnings %q, want %q", n, got.Warnings, want.Warnings)
-		}
+		says.EqualSlices(t, got.Warnings, want.Warnings, "step %d: warnings", n)
 		asked := 24 // the second step is asked for all: it begins with the index that the first writes
 		if n == 2 {
 			asked = math.MaxInt
@@ -171,21 +170,15 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 		s.write(got)
 	}
 	want, got := s.load(), s.loadAuto(s.opener())
-	if !got.Indexed() {
-		t.Error("the last index is not used, though it is of all events")
-	}
+	says.True(t, got.Indexed(), "the last index is not used, though it is of all events")
 	sameAnswers(t, want, got, urls(want, 8))
-	if s.said.Len() > 0 {
-		t.Error(s.said.String())
-	}
+	says.True(t, s.said.Len() <= 0, s.said.String())
 }
 
 // TestIndexOfWhatIsGone: an index is not added to if events that it was made of are gone or others by now.
 func TestIndexOfWhatIsGone(t *testing.T) {
 	for name, change := range map[string]func(s *stored, key string){
-		"gone": func(s *stored, key string) {
-			must.OK(t, s.store.Delete(t.Context(), key))
-		},
+		"gone":    func(s *stored, key string) { must.OK(t, s.store.Delete(t.Context(), key)) },
 		"another": func(s *stored, key string) { s.put(key, append(s.read(key), '\n')) },
 	} {
 		t.Run(name, func(t *testing.T) {

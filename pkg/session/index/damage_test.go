@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -28,9 +29,7 @@ func (s *stored) sources(fingerprint string) session.Sources {
 	out := session.Sources{Fingerprint: fingerprint}
 	for o, err := range s.store.List(s.t.Context(), strings.TrimSuffix(s.key(metaTable), metaTable+".parquet"),
 		blob.ListOptions{}) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		out.Index = append(out.Index, o)
 	}
 	return out
@@ -61,9 +60,7 @@ func TestChangedBytes(t *testing.T) {
 					refused++
 					continue
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for g := range tables.First {
 					for _, part := range []tasktable.Part{tasktable.ScanPart, tasktable.LineagePart, tasktable.AllParts} {
 						_, _ = tables.Source.Blocks(g, part)
@@ -114,9 +111,7 @@ func TestRowsThatCannotBeRead(t *testing.T) {
 	s.write(loaded)
 	o.Store = s.store
 	o.Accept(s.ref)
-	if !s.loadAuto(o).Indexed() {
-		t.Error("the new index is not used")
-	}
+	says.True(t, s.loadAuto(o).Indexed(), "the new index is not used")
 }
 
 // withoutRows is a store that gives of one object only what its end belongs to.
@@ -165,17 +160,12 @@ func TestIndexThatTakesTooMuchMemory(t *testing.T) {
 		most = max(most, held)
 		return true
 	})
-	if tables == nil || err != nil || most < 100_000 || most > minBudget {
-		t.Fatalf("%d bytes asked for, %v", most, err)
-	}
+	must.True(t, tables != nil && err == nil && most >= 100_000 && most <= minBudget, "%d bytes asked for, %v", most,
+		err)
 	// What the files claim counts, not what they have.
 	claims := &memoryBudget{reserve: func(held int64) bool { return held < 1<<30 }}
-	if err := claims.take(1 << 31); err == nil {
-		t.Error("2 GiB are taken of 1")
-	}
-	if err := claims.take(-1); err == nil {
-		t.Error("a negative number of bytes is taken")
-	}
+	says.True(t, claims.take(1<<31) != nil, "2 GiB are taken of 1")
+	says.True(t, claims.take(-1) != nil, "a negative number of bytes is taken")
 	for _, text := range []string{strings.Repeat("null,", 100), strings.Repeat("{},", 100)} {
 		if n := jsonMemory([]byte(text), 200); n < 100*200 {
 			t.Errorf("%d bytes are taken for 100 structs of 200", n)

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
@@ -69,13 +70,9 @@ func TestFindingsAreKept(t *testing.T) {
 			defer b.mu.Unlock()
 			return len(b.queues) == 0
 		})
-		if got := <-made; got != want {
-			t.Errorf("made %s, want %s", got, want)
-		}
+		says.Equal(t, <-made, want, "made")
 		for len(made) > 0 {
-			if more := <-made; more != "nothing" {
-				t.Errorf("made %s once more", more)
-			}
+			says.Equal(t, <-made, "nothing", "made")
 		}
 	}
 	loaded := s.load()
@@ -86,9 +83,7 @@ func TestFindingsAreKept(t *testing.T) {
 	if text, err := io.ReadAll(body); err != nil || string(text) != stateOf(loaded) {
 		t.Errorf("%q, %v", text, err)
 	}
-	if !b.hasKept(loaded) {
-		t.Error("what is kept is not known")
-	}
+	says.True(t, b.hasKept(loaded), "what is kept is not known")
 	offer(start(), loaded, "nothing")
 	s.end()
 	offer(b, s.load(), "findings")
@@ -100,9 +95,7 @@ func TestFindingsInCacheDir(t *testing.T) {
 	opener := s.opener()
 	opener.Cache = NewCache(t.TempDir(), 1<<30)
 	w := &Writer{Opener: opener, Put: denied{s.store}.Put,
-		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) {
-			return []byte("kept"), nil
-		}}
+		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) { return []byte("kept"), nil }}
 	if _, err := opener.KeptFindings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nothing is kept, and reading it gave %v", err)
 	}
@@ -177,9 +170,7 @@ func TestSlowMetrics(t *testing.T) {
 					return []byte("kept"), nil
 				},
 				Metrics: func(context.Context, layout.Session, bool) error {
-					if !kept {
-						t.Error("the metrics are indexed before the findings are kept")
-					}
+					says.True(t, kept, "the metrics are indexed before the findings are kept")
 					end(errors.New("it takes too long"))
 					return errors.New("it was told to end")
 				}}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -56,8 +57,7 @@ func generate(t testing.TB, o sessiongen.Options) *stored {
 // load loads the session from its events.
 func (s *stored) load() *session.Session {
 	s.t.Helper()
-	return must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
-		session.Options{Log: s.log}))(s.t)
+	return must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref, session.Options{Log: s.log}))(s.t)
 }
 
 // neverReplays is an Index that fails the test if it has none.
@@ -69,9 +69,7 @@ type neverReplays struct {
 func (n neverReplays) Open(ctx context.Context, ref layout.Session, sources session.Sources,
 	room func(int64) bool) (*session.Tables, error) {
 	tables, err := n.o.Open(ctx, ref, sources, room)
-	if tables == nil && sources.Fingerprint != "" {
-		n.t.Errorf("no index: %v", err)
-	}
+	says.True(n.t, tables != nil || sources.Fingerprint == "", "no index: %v", err)
 	return tables, err
 }
 
@@ -89,15 +87,11 @@ func (s *stored) indexed(from *session.Session) *session.Session {
 	s.write(from)
 	loaded := must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
 		session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}}))(s.t)
-	if s.said.Len() > 0 {
-		s.t.Error(s.said.String())
-	}
+	says.True(s.t, s.said.Len() <= 0, s.said.String())
 	return loaded
 }
 
-func (s *stored) writer() *Writer {
-	return &Writer{Opener: s.opener(), Put: s.store.Put}
-}
+func (s *stored) writer() *Writer { return &Writer{Opener: s.opener(), Put: s.store.Put} }
 
 func (s *stored) write(from *session.Session) {
 	s.t.Helper()
@@ -147,9 +141,7 @@ func sameAnswers(t *testing.T, want, got *session.Session, urls []string) {
 			}
 		}
 	}
-	if err := got.Tasks.Err(); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, got.Tasks.Err())
 }
 
 func difference(a, b []byte) string {
@@ -256,8 +248,6 @@ func (s *stored) loadWithin(room int64) *session.Session {
 		s.t.Errorf("rows in memory: %v; %d of %d bytes read, want %d, once", loaded.Tasks.InMemory(),
 			p.BytesDone.Load(), p.BytesTotal.Load(), stored)
 	}
-	if loaded.Indexed() {
-		s.t.Error("a file of rows counts as an index")
-	}
+	says.True(s.t, !loaded.Indexed(), "a file of rows counts as an index")
 	return loaded
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -45,23 +46,18 @@ func TestJobsAreWhatTheDashboardShows(t *testing.T) {
 	submissions := rowsIn[submissionRow](t, s, submissionsTable)
 	for id, status := range map[string]string{"data-job-2": "SUCCEEDED", "fail-job-1": "FAILED"} {
 		n := slices.IndexFunc(submissions, func(r submissionRow) bool { return r.SubmissionID == id })
-		if n < 0 || submissions[n].Status != status || submissions[n].StartTime == 0 || submissions[n].EndTime == 0 ||
-			submissions[n].Session != r.Session.Name {
-			t.Errorf("%s, want %s: %+v", id, status, submissions)
-		}
+		says.True(t, n >= 0 && submissions[n].Status == status && submissions[n].StartTime != 0 &&
+			submissions[n].EndTime != 0 && submissions[n].Session == r.Session.Name, "%s, want %s: %+v", id, status,
+			submissions)
 	}
 	found := false
 	for _, j := range rowsIn[jobRow](t, s, jobsTable) {
 		if j.SubmissionID == "fail-job-1" {
 			found = true
-			if j.State != "FAILED" {
-				t.Errorf("the driver of fail-job-1 is %s", j.State)
-			}
+			says.Equal(t, j.State, "FAILED", "the driver of fail-job-1")
 		}
 	}
-	if !found {
-		t.Error("fail-job-1 has no driver")
-	}
+	says.True(t, found, "fail-job-1 has no driver")
 	again := s.loadAuto(s.opener())
 	if !again.Indexed() || len(again.Submissions) != len(loaded.Submissions) {
 		t.Errorf("indexed %v, %d submissions that events told of, want %d", again.Indexed(), len(again.Submissions),
@@ -78,19 +74,14 @@ func TestDeathCausesHaveHexIDs(t *testing.T) {
 	for _, a := range rowsIn[actorRow](t, s, actorsTable) {
 		if strings.Contains(a.DeathCause, "Id") {
 			checked++
-			if !strings.Contains(a.DeathCause, a.ActorID) && !strings.Contains(a.DeathCause, a.NodeID) {
-				t.Errorf("actor %s: %s", a.ActorID, a.DeathCause)
-			}
+			says.True(t, strings.Contains(a.DeathCause, a.ActorID) || strings.Contains(a.DeathCause, a.NodeID),
+				"actor %s: %s", a.ActorID, a.DeathCause)
 		}
 	}
-	if checked == 0 {
-		t.Error("no cause of death names anything")
-	}
+	says.True(t, checked != 0, "no cause of death names anything")
 	if got := hexIDs([]byte(`{"actorId": "AAECAwQFBgcICQoLDA0ODw==", "nodeId": "abcd", "errorMessage": "AAEC", "x": [{"jobId": "AQAAAA=="}]}`)); got !=
 		`{"actorId": "000102030405060708090a0b0c0d0e0f", "nodeId": "abcd", "errorMessage": "AAEC", "x": [{"jobId": "01000000"}]}` {
 		t.Error(got)
 	}
-	if got := hexIDs([]byte("{")); got != "{" {
-		t.Error(got)
-	}
+	says.Equal(t, hexIDs([]byte("{")), "{")
 }

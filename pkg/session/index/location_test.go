@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -15,9 +16,7 @@ func (s *stored) indexKeys() []string {
 	s.t.Helper()
 	var keys []string
 	for o, err := range s.store.List(s.t.Context(), "", blob.ListOptions{}) {
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		must.OK(s.t, err)
 		if strings.HasSuffix(o.Key, ".parquet") {
 			keys = append(keys, o.Key)
 		}
@@ -35,14 +34,11 @@ func TestIndexBelowTheSessionIsNotBelieved(t *testing.T) {
 		before := s.load()
 		s.write(before)
 		keys := s.indexKeys()
-		if !s.loadAuto(s.opener()).Indexed() || len(keys) == 0 {
-			t.Fatalf("V%d: the index is not used", version)
-		}
+		must.True(t, s.loadAuto(s.opener()).Indexed() && len(keys) != 0, "V%d: the index is not used", version)
 		prefix := layout.Prefix(layout.DefaultRoot, s.ref)
 		for _, key := range keys {
-			if strings.HasPrefix(key, prefix) {
-				t.Errorf("V%d: the server stores %s, below the session's prefix", version, key)
-			}
+			says.True(t, !strings.HasPrefix(key, prefix), "V%d: the server stores %s, below the session's prefix",
+				version, key)
 			data := s.read(key)
 			must.OK(t, s.store.Delete(t.Context(), key))
 			s.put(prefix+"index/"+key[strings.LastIndexByte(key, '/')+1:], data)

@@ -23,6 +23,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -105,9 +106,7 @@ func compressEvents(t *testing.T, s *stored) {
 func keysBelow(t *testing.T, s *stored, prefix string) (keys []string) {
 	t.Helper()
 	for o, err := range s.store.List(t.Context(), prefix, blob.ListOptions{}) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if o.Size > 0 {
 			keys = append(keys, o.Key)
 		}
@@ -205,12 +204,9 @@ func (m *mutated) try(t *testing.T, i int, random *rand.Rand) (told bool) {
 		w := &answer{header: http.Header{}}
 		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, url, nil))
 	}
-	if ctx.Err() != nil {
-		t.Errorf("%s: not done after %s", what, mutationTime)
-	}
-	if strings.Contains(m.said.String(), "internal error") {
-		t.Errorf("%s: a panic was caught: %s", what, m.said.String())
-	}
+	says.OK(t, ctx.Err(), "%s: not done after %s", what, mutationTime)
+	says.True(t, !strings.Contains(m.said.String(), "internal error"), "%s: a panic was caught: %s", what,
+		m.said.String())
 	return len(s.Warnings) > 0 || s.Broken()
 }
 

@@ -6,6 +6,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -23,14 +25,11 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
 		b.indexes.Put(loaded.Ref, attempt{})
 		b.metrics.Put(loaded.Ref, attempt{})
-		if !b.hasKept(loaded) || o.isRejected(loaded.Ref, "made of this") == nil {
-			t.Fatalf("the latest session, number %d, is not remembered", i)
-		}
+		must.True(t, b.hasKept(loaded) && o.isRejected(loaded.Ref, "made of this") != nil,
+			"the latest session, number %d, is not remembered", i)
 	}
 	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(),
 		"indexes": b.indexes.Len(), "metrics": b.metrics.Len()} {
-		if n != maxRemembered {
-			t.Errorf("%s: %d sessions are remembered, want %d", name, n, maxRemembered)
-		}
+		says.Equal(t, n, maxRemembered, "%s", name)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -58,9 +59,8 @@ func TestSettledSession(t *testing.T) {
 		s.end()
 		s.put(layout.LogKey(layout.DefaultRoot, s.ref, someNode, "raylet.out"), []byte("a line\n"))
 		s.write(s.load())
-		if l := s.loadListed(t); l.events() == 0 {
-			t.Errorf("V%d: no events were listed of a session that ended just now", version)
-		}
+		says.True(t, s.loadListed(t).events() != 0, "V%d: no events were listed of a session that ended just now",
+			version)
 		s.settle()
 		events := s.load()
 		s.write(events)
@@ -84,9 +84,7 @@ func TestSettledSession(t *testing.T) {
 		if err := late.Verify(t.Context()); err != nil || !late.Broken() {
 			t.Errorf("V%d: broken %v, %v, after events were stored", version, late.Broken(), err)
 		}
-		if s.loadAuto(l.opener).Indexed() {
-			t.Errorf("V%d: the index is used though it lacks events", version)
-		}
+		says.True(t, !s.loadAuto(l.opener).Indexed(), "V%d: the index is used though it lacks events", version)
 	}
 }
 
@@ -106,23 +104,17 @@ func TestCopiedStore(t *testing.T) {
 	b := NewBackground(&Writer{Opener: o, Put: s.store.Put}, prometheus.NewRegistry())
 	defer b.Close()
 	loaded := s.loadAuto(o)
-	if !loaded.Indexed() {
-		t.Fatal("the index is not trusted at first")
-	}
+	must.True(t, loaded.Indexed(), "the index is not trusted at first")
 	if err := loaded.Verify(t.Context()); err != nil || !loaded.Broken() {
 		t.Errorf("broken %v, %v", loaded.Broken(), err)
 	}
 	sameAnswers(t, events, loaded, taskURLs(events)[:20]) // and none fails
 	for !s.loadAuto(o).Indexed() {
 		again := s.loadAuto(o)
-		if len(again.Warnings) > 0 {
-			t.Fatalf("%q", again.Warnings)
-		}
+		must.True(t, len(again.Warnings) <= 0, "%q", again.Warnings)
 		b.Offer(again, true)
 		b.done.Wait()
-		if t.Context().Err() != nil {
-			t.Fatal("no index")
-		}
+		must.OK(t, t.Context().Err(), "no index")
 	}
 	if said := s.said.String(); strings.Contains(said, "damaged") || !strings.Contains(said, "out of date") {
 		t.Error(said)
@@ -144,9 +136,7 @@ func (s *stored) loadListed(t *testing.T) *loadedListed {
 	out.opener = &Opener{Store: &out.listed, Root: layout.DefaultRoot, Log: s.log}
 	loaded := must.Get(session.Load(t.Context(), &out.listed, layout.DefaultRoot, s.ref,
 		session.Options{Log: s.log, Index: out.opener}))(t)
-	if !loaded.Indexed() {
-		t.Error("the index is not used")
-	}
+	says.True(t, loaded.Indexed(), "the index is not used")
 	out.session = loaded
 	return out
 }
@@ -175,9 +165,7 @@ func TestMarkSettled(t *testing.T) {
 	writer := s.writer()
 	s.end()
 	fresh := s.load()
-	if hasSettled(fresh) {
-		t.Error("a session that ended just now has settled")
-	}
+	says.True(t, !hasSettled(fresh), "a session that ended just now has settled")
 	s.settle()
 	old := s.load()
 	old.Life.End = time.Time{} // so that the index is as one of a session that may go on
@@ -208,9 +196,7 @@ func TestMarkSettledWithinMemory(t *testing.T) {
 	loaded := s.loadAuto(s.opener())
 	_, m, err := readMetadata(t.Context(), sourceOf(s.store, s.key(metaTable),
 		int64(len(s.read(s.key(metaTable)))), &memoryBudget{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	const row = 128 // bytes that readSources takes at least
 	many := must.Get(m.encode(make([]source, settlingMemory/row)))(t)
 	s.put(s.key(metaTable), many)

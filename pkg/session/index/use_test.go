@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session"
@@ -82,9 +83,7 @@ func TestAddedEventsMakeAnIndexStale(t *testing.T) {
 		}
 	}
 	s.write(after)
-	if !s.loadAuto(o).Indexed() {
-		t.Error("the new index is not used")
-	}
+	says.True(t, s.loadAuto(o).Indexed(), "the new index is not used")
 }
 
 // TestDamage: an index with any table missing, cut, of another index or with a byte changed is never answered from.
@@ -107,8 +106,7 @@ func TestDamage(t *testing.T) {
 		},
 		"foreign": func(table string, _ []byte) []byte { return other.read(other.key(table)) },
 	}
-	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, actorsTable,
-		jobsTable} {
+	for _, table := range []string{metaTable, rowsTableName, textsTable, definitionsTable, actorsTable, jobsTable} {
 		whole := s.read(s.key(table))
 		for name, damage := range damages {
 			t.Run(table+" "+name, func(t *testing.T) {
@@ -122,9 +120,7 @@ func TestDamage(t *testing.T) {
 				got, err := list(loaded)
 				if err != nil {
 					// Only reading the rows showed it: the next load knows.
-					if !loaded.Broken() {
-						t.Error("an error, and yet the session is not broken")
-					}
+					says.True(t, loaded.Broken(), "an error, and yet the session is not broken")
 					loaded = s.loadAuto(o)
 					if got, err = list(loaded); err != nil {
 						t.Fatal(err)
@@ -137,9 +133,7 @@ func TestDamage(t *testing.T) {
 		}
 		s.put(s.key(table), whole)
 	}
-	if !s.loadAuto(s.opener()).Indexed() {
-		t.Error("the mended index is not used")
-	}
+	says.True(t, s.loadAuto(s.opener()).Indexed(), "the mended index is not used")
 }
 
 // denied is a store that may only be read.
@@ -152,19 +146,13 @@ func (denied) Put(_ context.Context, key string, _ io.ReadSeeker) error {
 func TestStoreThatMayNotBeWrittenTo(t *testing.T) {
 	s := generated(t, 100)
 	events := s.load()
-	if err := (&Writer{Opener: s.opener(), Put: denied{s.store}.Put}).Write(t.Context(), events,
-		nil); err == nil || !strings.Contains(err.Error(), "--index-cache-dir") {
-		t.Errorf("without a folder: %v", err)
-	}
+	says.Error(t, (&Writer{Opener: s.opener(), Put: denied{s.store}.Put}).Write(t.Context(), events, nil),
+		"--index-cache-dir", "without a folder")
 	cache := NewCache(filepath.Join(t.TempDir(), "cache"), 1<<30)
 	o := &Opener{Store: s.store, Cache: cache, Root: layout.DefaultRoot, Log: s.log}
-	if s.loadAuto(o).Indexed() {
-		t.Error("an index before there is one")
-	}
+	says.True(t, !s.loadAuto(o).Indexed(), "an index before there is one")
 	must.OK(t, (&Writer{Opener: o, Put: denied{s.store}.Put}).Write(t.Context(), events, nil))
-	if !s.loadAuto(o).Indexed() {
-		t.Error("the index in the folder is not used")
-	}
+	says.True(t, s.loadAuto(o).Indexed(), "the index in the folder is not used")
 }
 
 // TestCacheIsBounded: the index written last stays, the oldest go.
@@ -177,9 +165,8 @@ func TestCacheIsBounded(t *testing.T) {
 		writer.Cache = cache
 		must.OK(t, writer.Write(t.Context(), s.load(), nil))
 		found, err := filepath.Glob(filepath.Join(dir, "log/index/*/*/meta.parquet"))
-		if err != nil || len(found) != 1 || !strings.Contains(found[0], s.ref.Name) {
-			t.Errorf("indexes kept: %v, %v", found, err)
-		}
+		says.True(t, err == nil && len(found) == 1 && strings.Contains(found[0], s.ref.Name), "indexes kept: %v, %v",
+			found, err)
 		old := time.Now().Add(-time.Hour)
 		for _, path := range found {
 			must.OK(t, os.Chtimes(path, old, old))
@@ -241,9 +228,7 @@ func TestIndexesThatFail(t *testing.T) {
 				defer b.Close()
 				b.writeIndex(t.Context(), loaded)
 				b.writeMetrics(t.Context(), loaded)
-				if b.lacksIndex(loaded) || b.lacksMetrics(loaded) {
-					t.Error("what has just failed is tried again")
-				}
+				says.True(t, !b.lacksIndex(loaded) && !b.lacksMetrics(loaded), "what has just failed is tried again")
 				time.Sleep(retryAfter + time.Second)
 				if b.lacksIndex(loaded) != tt.again || b.lacksMetrics(loaded) != tt.again {
 					t.Errorf("later the index is tried again: %t, that of the metrics: %t", b.lacksIndex(loaded),
@@ -254,9 +239,7 @@ func TestIndexesThatFail(t *testing.T) {
 					t.Error("an index of metrics that is there is made again")
 				}
 				time.Sleep(retryAfter + time.Second)
-				if b.lacksMetrics(loaded) {
-					t.Error("an index of metrics that is there is made again later")
-				}
+				says.True(t, !b.lacksMetrics(loaded), "an index of metrics that is there is made again later")
 			})
 		})
 	}
@@ -265,9 +248,8 @@ func TestIndexesThatFail(t *testing.T) {
 	defer b.Close()
 	b.writeMetrics(t.Context(), loaded)
 	s.end()
-	if b.lacksMetrics(loaded) || !b.lacksMetrics(s.load()) {
-		t.Error("when something was stored the index of metrics is not looked at again")
-	}
+	says.True(t, !b.lacksMetrics(loaded) && b.lacksMetrics(s.load()),
+		"when something was stored the index of metrics is not looked at again")
 }
 
 // TestBackgroundOfARunningSession: a session that grows is indexed when enough was added, and its next index when a
@@ -278,9 +260,7 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 	defer b.Close()
 	first := s.load()
 	b.growth = first.EventBytes() + 1
-	if b.hasGrown(first) {
-		t.Error("an index is due of a session that is small")
-	}
+	says.True(t, !b.hasGrown(first), "an index is due of a session that is small")
 	b.growth = first.EventBytes() / 10
 	// What is stored now makes the index one of a part.
 	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(1e9, 0)), []byte("{}\n"))
@@ -290,14 +270,10 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 	if again.Indexed() || again.IndexedBytes() != first.EventBytes() {
 		t.Errorf("of %d bytes, the index has %d", again.EventBytes(), again.IndexedBytes())
 	}
-	if b.hasGrown(again) {
-		t.Error("an index is due though little was added")
-	}
+	says.True(t, !b.hasGrown(again), "an index is due though little was added")
 	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)),
 		bytes.Repeat([]byte("{}\n"), int(first.EventBytes())/9))
-	if !b.hasGrown(s.loadAuto(s.opener())) {
-		t.Error("no index is due though a third was added")
-	}
+	says.True(t, b.hasGrown(s.loadAuto(s.opener())), "no index is due though a third was added")
 }
 
 // TestBackgroundOfJoinedChunks: when chunks of a running session are joined, its index is worth nothing, and the next
@@ -315,13 +291,9 @@ func TestBackgroundOfJoinedChunks(t *testing.T) {
 	b.growth = loaded.EventBytes() / 10
 	index := func() {
 		t.Helper()
-		if !b.hasGrown(loaded) {
-			t.Fatal("no index is due")
-		}
+		must.True(t, b.hasGrown(loaded), "no index is due")
 		b.writeIndex(t.Context(), loaded)
-		if b.hasGrown(loaded) {
-			t.Fatal("an index is due after one was written")
-		}
+		must.True(t, !b.hasGrown(loaded), "an index is due after one was written")
 	}
 	index()
 	must.OK(t, s.store.Delete(t.Context(), second))
@@ -331,9 +303,7 @@ func TestBackgroundOfJoinedChunks(t *testing.T) {
 		t.Fatal(err)
 	}
 	index()
-	if !s.loadAuto(o).Indexed() {
-		t.Error("the new index is not used")
-	}
+	says.True(t, s.loadAuto(o).Indexed(), "the new index is not used")
 	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)), []byte("{}\n"))
 	if loaded, err = loaded.Refresh(t.Context()); err != nil || loaded.Indexed() || b.hasGrown(loaded) {
 		t.Errorf("%v; an index is due: %t, though little was added", err, b.hasGrown(loaded))
@@ -352,13 +322,9 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 	file := must.Get(parquet.OpenFile(bytes.NewReader(tasks.Bytes()), int64(tasks.Len())))(t)
 	within := func(g parquet.RowGroup, column, value string) bool {
 		leaf, ok := file.Schema().Lookup(column)
-		if !ok {
-			t.Fatalf("no column %s", column)
-		}
+		must.True(t, ok, "no column %s", column)
 		least, most, ok := g.ColumnChunks()[leaf.ColumnIndex].(*parquet.FileColumnChunk).Bounds()
-		if !ok {
-			t.Fatalf("no statistics of %s", column)
-		}
+		must.True(t, ok, "no statistics of %s", column)
 		return string(least.ByteArray()) <= value && value <= string(most.ByteArray())
 	}
 	for _, job := range events.Jobs {

@@ -143,9 +143,7 @@ func TestOneLoadForAllWhoWait(t *testing.T) {
 		}
 		wg.Wait()
 		for _, s := range sessions {
-			if s != sessions[0] {
-				t.Fatal("two sessions were loaded")
-			}
+			must.True(t, s == sessions[0], "two sessions were loaded")
 		}
 		if s, ok := c.Peek(ref(1)); !ok || s != sessions[0] {
 			t.Error("the session is not there")
@@ -171,9 +169,7 @@ func TestConcurrentLoadsAreBounded(t *testing.T) {
 				queued++
 			}
 		}
-		if queued != 4 {
-			t.Errorf("%d wait, want 4", queued)
-		}
+		says.Equal(t, queued, 4, "wait")
 		time.Sleep(10 * time.Second)
 		if u := c.usage(); u != (usage{sessions: 6, bytes: 60}) || l.most != 2 {
 			t.Errorf("%+v, at most %d at a time", u, l.most)
@@ -252,9 +248,7 @@ func TestLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 			t.Errorf("%+v, %d running", c.Status(ref(0)), l.running)
 		}
 		for _, entry := range l.log.AllEntries() {
-			if entry.Level <= logrus.WarnLevel {
-				t.Errorf("%s: %q, but nothing is wrong", entry.Level, entry.Message)
-			}
+			says.True(t, entry.Level > logrus.WarnLevel, "%s: %q, but nothing is wrong", entry.Level, entry.Message)
 		}
 		_, release := get(t, c, ref(0)) // is not told of the cancellation
 		release()
@@ -355,9 +349,7 @@ func TestRefreshesTakeATenthOfTheTime(t *testing.T) {
 			release()
 			time.Sleep(time.Second)
 		}
-		if l.refreshes < 4 || l.refreshes > 6 {
-			t.Errorf("%d refreshes of 2 s in two minutes", l.refreshes)
-		}
+		says.True(t, l.refreshes >= 4 && l.refreshes <= 6, "%d refreshes of 2 s in two minutes", l.refreshes)
 	})
 }
 

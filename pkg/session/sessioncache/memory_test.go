@@ -241,14 +241,11 @@ func TestAside(t *testing.T) {
 	}{{500, true}, {501, false}, {100, true}} { // a quarter of 1600 is left free while something loads, and 700 are taken
 		fits = nil
 		_, release, err := aside(other, of.bytes, fine)
-		if err != nil || fits[0] != of.fits || c.loading != of.bytes {
-			t.Errorf("%d bytes fit: %v, held are %d, %v", of.bytes, fits, c.loading, err)
-		}
+		says.True(t, err == nil && fits[0] == of.fits && c.loading == of.bytes, "%d bytes fit: %v, held are %d, %v",
+			of.bytes, fits, c.loading, err)
 		release()
 		release()
-		if c.loading != 0 || c.holders != 0 {
-			t.Errorf("%d bytes are held after the end by %d", c.loading, c.holders)
-		}
+		says.True(t, c.loading == 0 && c.holders == 0, "%d bytes are held after the end by %d", c.loading, c.holders)
 	}
 	if _, ok := c.Peek(kept); !ok {
 		t.Error("a session was dropped")
@@ -263,9 +260,8 @@ func TestAside(t *testing.T) {
 	}
 	fits = nil
 	s, release, err := aside(kept, 1, fine)
-	if err != nil || s.ref != kept || len(fits) > 0 || loads != 1 {
-		t.Errorf("the session in memory is not used: %v, %d loads, %v", fits, loads, err)
-	}
+	says.True(t, err == nil && s.ref == kept && len(fits) <= 0 && loads == 1,
+		"the session in memory is not used: %v, %d loads, %v", fits, loads, err)
 	release()
 	for range 3 { // a share is free whatever others hold
 		fits = nil
@@ -273,9 +269,7 @@ func TestAside(t *testing.T) {
 		c.loading += 10_000
 		c.mu.Unlock()
 		_, release, err := aside(other, 1600/asideShare, fine)
-		if err != nil || !fits[0] {
-			t.Errorf("its share is refused: %v", err)
-		}
+		says.True(t, err == nil && fits[0], "its share is refused: %v", err)
 		release()
 		c.mu.Lock()
 		c.loading -= 10_000

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -36,9 +37,7 @@ func newLoader(store blob.Store, sessions *catalog.Catalog, registry prometheus.
 func TestRunningSessionIsIndexed(t *testing.T) {
 	dir := t.TempDir()
 	stats, err := sessiongen.Write(dir, sessiongen.Options{Tasks: 20_000}) // 85 MB
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	store := must.Get(local.Open(dir))(t)
 	start := func() *Loader {
 		registry := prometheus.NewRegistry()
@@ -53,9 +52,7 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 	}
 	first := start()
 	s := load(first)
-	if from := testutil.ToFloat64(first.loads.WithLabelValues("events")); from != 1 {
-		t.Errorf("%v sessions loaded from events, want 1", from)
-	}
+	says.Equal(t, testutil.ToFloat64(first.loads.WithLabelValues("events")), 1, "sessions loaded from events")
 	for {
 		if _, err := store.Stat(t.Context(), layout.IndexKey(layout.DefaultRoot, stats.Session, "meta")); err == nil {
 			break
@@ -108,9 +105,7 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	size := func() int64 {
 		t.Helper()
 		s, release, err := cache.Get(t.Context(), ref)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer release()
 		f, err := s.Logs.Open(t.Context(), rayid.Node{7}, "worker.out")
 		if err != nil || !s.Ended() {

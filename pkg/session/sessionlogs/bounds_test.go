@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -59,19 +60,12 @@ func TestBombs(t *testing.T) {
 			used := storetest.Allocated(func() {
 				f := open(t, set, "raylet.out")
 				start, err := f.TailStart(t.Context(), f.Size(), 10, f.Size())
-				if err != nil || start != 0 {
-					t.Errorf("the tail begins at %d, %v", start, err)
-				}
-				if err := f.WriteRange(t.Context(), &written, start, f.Size()); err != nil {
-					t.Error(err)
-				}
+				says.True(t, err == nil && start == 0, "the tail begins at %d, %v", start, err)
+				says.OK(t, f.WriteRange(t.Context(), &written, start, f.Size()))
 			})
-			if used > 32<<20 {
-				t.Errorf("%d bytes were allocated", used)
-			}
-			if written > layout.MaxChunk+8 {
-				t.Errorf("%d bytes were read of a chunk, want at most %d", written, layout.MaxChunk)
-			}
+			says.True(t, used <= 32<<20, "%d bytes were allocated", used)
+			says.True(t, written <= layout.MaxChunk+8, "%d bytes were read of a chunk, want at most %d", written,
+				layout.MaxChunk)
 		})
 	}
 }
@@ -90,13 +84,9 @@ func TestWideWindow(t *testing.T) {
 	stored(t, set, store, "raylet.out", 0, layout.Zstd, b.String())
 	stored(t, set, store, "raylet.out", 1<<20, layout.Plain, "x")
 	used := storetest.Allocated(func() {
-		if err := open(t, set, "raylet.out").WriteRange(t.Context(), io.Discard, 0, 10); err == nil {
-			t.Error("it was read")
-		}
+		says.True(t, open(t, set, "raylet.out").WriteRange(t.Context(), io.Discard, 0, 10) != nil, "it was read")
 	})
-	if used > 16<<20 {
-		t.Errorf("%d bytes were allocated", used)
-	}
+	says.True(t, used <= 16<<20, "%d bytes were allocated", used)
 }
 
 // TestTailOfChunks: where lines begin does not depend on how they are stored; a compressed chunk may end before the
@@ -111,15 +101,11 @@ func TestTailOfChunks(t *testing.T) {
 			for n, want := range []string{"", "five", last, "three\n" + last, "two\nthree\n" + last, first + last,
 				first + last} {
 				start := must.Get(f.TailStart(t.Context(), f.Size(), n, f.Size()))(t)
-				if got := readRange(t, f, start, f.Size()); got != want {
-					t.Errorf("compression %d, gap %d: the last %d lines are %q, want %q", compression, gap, n, got,
-						want)
-				}
+				says.Equal(t, readRange(t, f, start, f.Size()), want, "compression %d, gap %d: the last %d lines",
+					compression, gap, n)
 			}
 			start, err := f.TailStart(t.Context(), int64(len("one\ntwo\n")), 1, f.Size())
-			if err != nil || start != 4 {
-				t.Errorf("the line before 8 begins at %d, %v", start, err)
-			}
+			says.True(t, err == nil && start == 4, "the line before 8 begins at %d, %v", start, err)
 		}
 	}
 }

@@ -32,9 +32,8 @@ func addList(t *testing.T, set *Set, store *storetest.Store, offset int64, text 
 	key := layout.ChunkKey(layout.EmptyLogsKey("log", logSession, logNode), offset, layout.Plain)
 	store.Objects[key] = []byte(text)
 	o, err := layout.ParseObject("log", logSession, key)
-	if err != nil || o.Kind != layout.EmptyLogs || o.Node != logNode || o.Offset != offset {
-		t.Fatalf("%s is %+v, %v", key, o, err)
-	}
+	must.True(t, err == nil && o.Kind == layout.EmptyLogs && o.Node == logNode && o.Offset == offset, "%s is %+v, %v",
+		key, o, err)
 	set.AddList(o, layout.LogPrefix("log", logSession, logNode), blob.Object{Key: key, Size: int64(len(text))})
 }
 
@@ -132,8 +131,7 @@ func TestEmptyLogGrows(t *testing.T) {
 		if name == "compressed" {
 			compression = layout.Zstd
 		}
-		must.OK(t, store.Put(t.Context(), key(empty.stream),
-			bytes.NewReader(layouttest.Pack(t, "now\n", compression))))
+		must.OK(t, store.Put(t.Context(), key(empty.stream), bytes.NewReader(layouttest.Pack(t, "now\n", compression))))
 		f, err := empty.Refresh(t.Context())
 		if err != nil || readRange(t, f, 0, 10) != "now\n" {
 			t.Errorf("%s: %d bytes, %v", name, f.Size(), err)
@@ -150,10 +148,8 @@ func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	key := layout.LogKey("log", ref, rayid.Node{1}, "grown.log")
 	content := strings.Repeat("0123456\n", 100)
 	logs := New(&takenAway{Store: store, half: len(content) / 2, join: func() {
-		if err := store.Put(t.Context(), layout.LogChunkKey(key, 0, layout.Plain),
-			strings.NewReader("begin\n"+content)); err != nil {
-			t.Error(err)
-		}
+		says.OK(t,
+			store.Put(t.Context(), layout.LogChunkKey(key, 0, layout.Plain), strings.NewReader("begin\n"+content)))
 	}})
 	for offset, body := range map[int64]string{0: "begin\n", 6: content} {
 		chunk := layout.LogChunkKey(key, offset, layout.Plain)
@@ -163,9 +159,7 @@ func TestLogChunkTakenAwayWhileRead(t *testing.T) {
 	}
 	file := must.Get(logs.Open(t.Context(), rayid.Node{1}, "grown.log"))(t)
 	got, err := file.ReadRange(t.Context(), 6, file.Size())
-	if string(got) != content || err != nil {
-		t.Errorf("reads %d bytes of %d, %v", len(got), len(content), err)
-	}
+	says.True(t, string(got) == content && err == nil, "reads %d bytes of %d, %v", len(got), len(content), err)
 }
 
 // takenAway is a store in which a compaction joins chunks and removes those read from past their start when half of one

@@ -114,10 +114,9 @@ func TestTextWithGap(t *testing.T) {
 			{f.Size(), f.Size(), 100, "", []int64{f.Size()}},
 		} {
 			text, err := f.ReadText(t.Context(), c.start, c.end, c.most)
-			if err != nil || string(text.Bytes) != c.text {
-				t.Fatalf("compression %d, %d bytes of [%d, %d): %q, %v, want %q", compression, c.most, c.start, c.end,
-					text.Bytes, err, c.text)
-			}
+			must.True(t, err == nil && string(text.Bytes) == c.text,
+				"compression %d, %d bytes of [%d, %d): %q, %v, want %q", compression, c.most, c.start, c.end,
+				text.Bytes, err, c.text)
 			for i, want := range c.offsets {
 				says.Equal(t, text.Offset(i), want,
 					"compression %d, %d bytes of [%d, %d): byte %d was at", compression, c.most, c.start, c.end, i)
@@ -154,9 +153,7 @@ func TestTailOfLongLines(t *testing.T) {
 	for n, want := range map[int]int64{1: f.Size() - most, 1000: f.Size() - most} {
 		says.Equal(t, must.Get(f.TailStart(t.Context(), f.Size(), n, most))(t), want, "last %d lines start at", n)
 	}
-	if store.Read.Load() > 10*most {
-		t.Errorf("read %d bytes for %d", store.Read.Load(), most)
-	}
+	says.True(t, store.Read.Load() <= 10*most, "read %d bytes for %d", store.Read.Load(), most)
 	for _, end := range []int64{4, f.Size()} { // lines that fit
 		if start, err := f.TailStart(t.Context(), end, 2, end); err != nil || start != 0 {
 			t.Errorf("last lines before %d start at %d, %v, want 0", end, start, err)
@@ -168,9 +165,7 @@ func TestLogSetNames(t *testing.T) {
 	set, _ := logOf(t, "serve/replica.log", testChunk{0, "x\n", layout.Plain}, testChunk{2, "y\n", layout.Plain})
 	says.EqualSlices(t, set.Nodes(), []rayid.Node{logNode}, "nodes")
 	says.EqualSlices(t, set.Paths(logNode), []string{"serve/replica.log"}, "paths")
-	if set.Paths(rayid.Node{1}) != nil {
-		t.Error("an unknown node has paths")
-	}
+	says.True(t, set.Paths(rayid.Node{1}) == nil, "an unknown node has paths")
 	for _, path := range []string{"serve", "nope", "", "../x"} {
 		if _, err := set.Open(t.Context(), logNode, path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("open %q: %v", path, err)

@@ -47,9 +47,8 @@ func TestHostileSnapshot(t *testing.T) {
 			if used > 64<<20 { // what lists are grown out of is counted too
 				t.Errorf("%d bytes were allocated", used)
 			}
-			if store.Read.Load() > 2*int64(len(body)) {
-				t.Errorf("%d bytes were read of %d", store.Read.Load(), len(body))
-			}
+			says.True(t, store.Read.Load() <= 2*int64(len(body)), "%d bytes were read of %d", store.Read.Load(),
+				len(body))
 			if told := set.Refused(); len(told) != 1 || !strings.Contains(told[0], "/api/jobs is left out") {
 				t.Errorf("told %q", told)
 			}
@@ -102,9 +101,8 @@ func TestParsedOnce(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	if store.Read.Load() != int64(len(body)) || grew != 1 {
-		t.Errorf("%d bytes read of %d, told of growth %d times", store.Read.Load(), len(body), grew)
-	}
+	says.True(t, store.Read.Load() == int64(len(body)) && grew == 1, "%d bytes read of %d, told of growth %d times",
+		store.Read.Load(), len(body), grew)
 	held := set.MemoryBytes()
 	if set.Shrink(); set.MemoryBytes() > held/10 {
 		t.Errorf("%d bytes held of %d after all was let go", set.MemoryBytes(), held)

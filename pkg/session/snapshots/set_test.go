@@ -75,9 +75,7 @@ func TestSnapshotBeforeTheFirst(t *testing.T) {
 	taken := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
 	set, _ := snapshots(t, map[string]string{layout.SnapshotVersionKey(key, taken): `1`})
 	snap, err := set.Last("/events", taken.Add(-time.Hour).UnixNano())
-	if err != nil || snap.Taken != taken.UnixNano() {
-		t.Errorf("%+v, %v", snap, err)
-	}
+	says.True(t, err == nil && snap.Taken == taken.UnixNano(), "%+v, %v", snap, err)
 }
 
 func TestSnapshotURLs(t *testing.T) {
@@ -100,9 +98,7 @@ func TestMalformedSnapshot(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	}
-	if store.Read.Load() != 13 {
-		t.Errorf("read %d bytes: a malformed snapshot is read once", store.Read.Load())
-	}
+	says.Equal(t, store.Read.Load(), 13, "read %d bytes: a malformed snapshot is read once", store.Read.Load())
 }
 
 // TestSnapshotsHeld: parsed once while there is room, forgotten when there is not.

@@ -6,6 +6,10 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestList(t *testing.T) {
@@ -33,9 +37,8 @@ func TestByteArena(t *testing.T) {
 		refs, want = append(refs, a.Put(s)), append(want, s)
 	}
 	for i, ref := range refs {
-		if got := a.Get(ref, len(want[i])); !bytes.Equal(got, want[i]) {
-			t.Fatalf("string %d of %d bytes is another", i, len(want[i]))
-		}
+		must.True(t, bytes.Equal(a.Get(ref, len(want[i])), want[i]), "string %d of %d bytes is another", i,
+			len(want[i]))
 	}
 }
 
@@ -63,17 +66,11 @@ func TestTexts(t *testing.T) {
 			}
 		}
 	}
-	if texts.refs.n != 3001 {
-		t.Errorf("%d texts, want 3000 and the empty one", texts.refs.n)
-	}
-	if texts.Intern(nil) != 0 || view.Get(0) != nil {
-		t.Error("the empty text has an ID")
-	}
+	says.Equal(t, texts.refs.n, 3001, "texts")
+	says.True(t, texts.Intern(nil) == 0 && view.Get(0) == nil, "the empty text has an ID")
 	before := view.refs.n
 	texts.Intern([]byte("later"))
-	if view.refs.n != before {
-		t.Error("a view grew")
-	}
+	says.Equal(t, view.refs.n, before, "a view grew")
 }
 
 // TestFullArenaSaysSo: references are never those of other strings.
@@ -85,9 +82,7 @@ func TestFullArenaSaysSo(t *testing.T) {
 	if a.Put([]byte("second")); !a.Full {
 		t.Error("there is a reference to a chunk too many")
 	}
-	if string(a.Get(first, 5)) != "first" {
-		t.Error("a string is another")
-	}
+	says.Equal(t, string(a.Get(first, 5)), "first", "a string is another")
 	texts := New()
 	texts.bytes = a
 	if id := texts.Intern([]byte("new")); id != 0 || !texts.Full() {

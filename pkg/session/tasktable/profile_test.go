@@ -37,9 +37,8 @@ func TestProfileEventsAreOrderedAndBounded(t *testing.T) {
 	view := texts.View()
 	for moment, last := range map[int64]int64{math.MaxInt64: 4 * maxProfileEvents, 3333: 3333} {
 		got := s.profileEvents(nil, &view, p.profile[i], moment)
-		if len(got) != maxProfileEvents {
-			t.Fatalf("%d profile events until %d, want %d", len(got), moment, maxProfileEvents)
-		}
+		must.True(t, len(got) == maxProfileEvents, "%d profile events until %d, want %d", len(got), moment,
+			maxProfileEvents)
 		for n, e := range got {
 			if want := last - maxProfileEvents + 1 + int64(n); e.End != want || e.Start != 4*maxProfileEvents-want {
 				t.Fatalf("event %d until %d is from %d to %d, want one that ends at %d", n, moment, e.Start, e.End, want)
@@ -73,9 +72,7 @@ func TestHashesCannotBeChosen(t *testing.T) {
 		binary.LittleEndian.PutUint64(id[8:], i)
 		seen[hashAttempt(&id, 0)] = true
 	}
-	if len(seen) < n*9/10 {
-		t.Errorf("%d IDs have %d hashes", n, len(seen))
-	}
+	says.True(t, len(seen) >= n*9/10, "%d IDs have %d hashes", n, len(seen))
 }
 
 // TestPausedAreCounted: what is kept besides rows counts as memory as well.
@@ -163,9 +160,7 @@ func TestSearchIsBounded(t *testing.T) {
 		}
 	}
 	merge(n - 1)
-	if got := b.shards[0].transitions.Len(); got != 2*n {
-		t.Errorf("%d transitions are stored, want %d: one that came long before is not looked for, one that came just before is", got, 2*n)
-	}
+	says.Equal(t, b.shards[0].transitions.Len(), 2*n, "transitions are stored")
 	table := b.Freeze()
 	row := table.Row(0, 0)
 	if states := row.States(nil); len(states) != 1 || states[0].Time != n-1 {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -67,9 +68,8 @@ func TestFiltersOfStoredRows(t *testing.T) {
 	} {
 		q := Query{Filters: test.filters, Limit: 100}
 		want := must.Get(whole.Select(q))(t)
-		if want.Matching == 0 || want.Matching == whole.Len() {
-			t.Fatalf("%s: the filter keeps %d of %d rows", test.name, want.Matching, whole.Len())
-		}
+		must.True(t, want.Matching != 0 && want.Matching != whole.Len(), "%s: the filter keeps %d of %d rows",
+			test.name, want.Matching, whole.Len())
 		for _, kept := range []bool{true, false} {
 			read := &partsRead{RowSource: stored.Source, parts: map[Part]bool{}}
 			from := stored
@@ -80,10 +80,9 @@ func TestFiltersOfStoredRows(t *testing.T) {
 				paged.maxHeld = 0
 			}
 			got := must.Get(paged.Select(q))(t)
-			if got.Listed != want.Listed || got.Matching != want.Matching || !slices.Equal(got.Rows, want.Rows) {
-				t.Errorf("%s, kept %t: %d listed, %d matching, rows %v; want %d, %d, %v",
-					test.name, kept, got.Listed, got.Matching, got.Rows, want.Listed, want.Matching, want.Rows)
-			}
+			says.True(t, got.Listed == want.Listed && got.Matching == want.Matching &&
+				slices.Equal(got.Rows, want.Rows), "%s, kept %t: %d listed, %d matching, rows %v; want %d, %d, %v",
+				test.name, kept, got.Listed, got.Matching, got.Rows, want.Listed, want.Matching, want.Rows)
 			if !kept && (len(read.parts) != 1 || !read.parts[test.part]) {
 				t.Errorf("%s: read parts %v, want %v", test.name, read.parts, test.part)
 			}
@@ -113,9 +112,8 @@ func TestChildren(t *testing.T) {
 	const most = 40
 	absent := string(parent(99))
 	got, err := paged.Children([]string{string(parent(2)), string(parent(7)), absent}, most, nil)
-	if err != nil || len(got) != 3 || len(got[absent]) != 0 {
-		t.Fatalf("children of %d parents, %d of none, %v", len(got), len(got[absent]), err)
-	}
+	must.True(t, err == nil && len(got) == 3 && len(got[absent]) == 0, "children of %d parents, %d of none, %v",
+		len(got), len(got[absent]), err)
 	for _, k := range []byte{2, 7} {
 		want := must.Get(whole.Select(Query{Limit: most,
 			Filters: []Filter{{Key: "parent_task_id", Value: hex.EncodeToString(parent(k))}}}))(t)
@@ -124,9 +122,8 @@ func TestChildren(t *testing.T) {
 			t.Errorf("parent %d: rows %v, want %v", k, got[string(parent(k))], want.Rows)
 		}
 	}
-	if len(read.parts) != 1 || !read.parts[LineagePart] {
-		t.Errorf("read parts %v, want only those of lineage", read.parts)
-	}
+	says.True(t, len(read.parts) == 1 && read.parts[LineagePart], "read parts %v, want only those of lineage",
+		read.parts)
 	stop := errors.New("stop")
 	if _, err := paged.Children(nil, most, func() error { return stop }); err != stop {
 		t.Errorf("stopped: %v", err)
@@ -160,8 +157,7 @@ func TestNarrowFailsAtTheFirstRow(t *testing.T) {
 		{"at 2 by the first filter", []predicate{two, five}, []uint8{0, 1}, atTwo},
 	} {
 		kept, err := narrow(test.predicates, Row{}, []uint8{0, 1, 2, 3, 4, 5, 6})
-		if !slices.Equal(kept, test.kept) || err != test.err {
-			t.Errorf("%s: %v, %v; want %v, %v", test.name, kept, err, test.kept, test.err)
-		}
+		says.True(t, slices.Equal(kept, test.kept) && err == test.err, "%s: %v, %v; want %v, %v", test.name, kept, err,
+			test.kept, test.err)
 	}
 }

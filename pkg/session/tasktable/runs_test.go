@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
@@ -117,9 +118,7 @@ func TestRunsSayTheSame(t *testing.T) {
 				merge(400 / most)
 				must.OK(t, spilled.spill(t.Context()))
 			}
-			if len(spilled.runs) >= maxRuns {
-				t.Fatalf("%d runs", len(spilled.runs))
-			}
+			must.True(t, len(spilled.runs) < maxRuns, "%d runs", len(spilled.runs))
 			compare := func(what string) (inMemory, inFile *Table) {
 				t.Helper()
 				inMemory, err := memory.Table(t.Context(), ends)
@@ -133,11 +132,10 @@ func TestRunsSayTheSame(t *testing.T) {
 				}
 				want, got := tableText(t, inMemory), tableText(t, inFile)
 				for n := range max(len(want), len(got)) {
-					if n >= len(want) || n >= len(got) || want[n] != got[n] {
-						t.Fatalf("%s, %d runs at most, seed %d: %d and %d rows; row %d is\n%v, want\n%v", what, most,
-							seed, len(got), len(want), n,
-							got[min(n, len(got)):min(n+1, len(got))], want[min(n, len(want)):min(n+1, len(want))])
-					}
+					must.True(t, n < len(want) && n < len(got) && want[n] == got[n],
+						"%s, %d runs at most, seed %d: %d and %d rows; row %d is\n%v, want\n%v", what, most, seed,
+						len(got), len(want), n, got[min(n, len(got)):min(n+1, len(got))],
+						want[min(n, len(want)):min(n+1, len(want))])
 				}
 				paused := func(table *Table) (all []string) {
 					for _, p := range table.PausedAttempts() {
@@ -201,9 +199,7 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 	}
 	table := must.Get(b.Table(t.Context(), Ends{}))(t)
 	file := table.source.(*File)
-	if len(file.groups) != 2 {
-		t.Errorf("%d groups, want 2", len(file.groups))
-	}
+	says.Equal(t, len(file.groups), 2, "groups")
 	for n := range file.blocks {
 		block, _, err := file.readBlock(n, AllParts, nil)
 		size, sizeErr := block.PlainBytes()

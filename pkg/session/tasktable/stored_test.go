@@ -12,6 +12,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
@@ -76,9 +77,8 @@ func TestDamagedRows(t *testing.T) {
 		stored.Source = source
 		restored := must.Get(stored.Builder())(t)
 		unreadable, err := restored.Restore(t.Context(), &stored, nil, 0)
-		if err != nil || errors.Is(unreadable, ErrDamaged) != (name != "") {
-			t.Errorf("%q: read with %v, %v", name, unreadable, err)
-		}
+		says.True(t, err == nil && errors.Is(unreadable, ErrDamaged) == (name != ""), "%q: read with %v, %v", name,
+			unreadable, err)
 		if name == "" {
 			if got, want := tableText(t, restored.Freeze()), tableText(t, table); !slices.Equal(got, want) {
 				t.Errorf("restored %d rows are not the %d stored", len(got), len(want))
@@ -113,9 +113,7 @@ func TestRowsHaveWhatTheyAnswer(t *testing.T) {
 	}
 	must.OK(t, Each(parts, Query{}, func(n int, r RunRow) { check(n, reflect.ValueOf(r)) }))
 	must.OK(t, Each(parts, Query{}, func(n int, r PlacedRow) { check(n, reflect.ValueOf(r)) }))
-	if asked < 500 {
-		t.Errorf("only %d answers", asked)
-	}
+	says.True(t, asked >= 500, "only %d answers", asked)
 }
 
 // TestStoredColumns: these are the columns of rows as indexes have them.
