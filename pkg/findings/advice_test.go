@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
 
@@ -33,9 +34,7 @@ func TestAdvice(t *testing.T) {
 	} {
 		dir := submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad"))
 		_, chain := badJob(t, dir)
-		if len(chain) != 1 || !regexp.MustCompile(want).MatchString(chain[0].Advice) {
-			t.Errorf("%s: %+v", raised, chain)
-		}
+		says.True(t, len(chain) == 1 && regexp.MustCompile(want).MatchString(chain[0].Advice), "%s: %+v", raised, chain)
 	}
 	dir := submissionWithLog(t, 1,
 		trace("ray.exceptions.RayTaskError(ValueError): ray::parse() (pid=1, ip=10.0.0.1)\nValueError: bad row"),
@@ -78,9 +77,7 @@ func TestMemoryTitle(t *testing.T) {
 		"embed ran out of memory: Ray's memory monitor killed its process on node 10.0.0.2 (15.20 of 16.00 GB were used, 1.36 GB of it by embed; the largest process was deployment Model of application llm with 9.25 GB)",
 		"score ran out of memory: Ray's memory monitor killed its process on node 10.0.0.1 (15.20 of 16.00 GB were used, 1.36 GB of it by score)",
 	} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no title %q:\n%s", want, all)
-		}
+		says.True(t, strings.Contains(all, want), "no title %q:\n%s", want, all)
 	}
 }
 
@@ -127,9 +124,8 @@ func TestTrialWithoutMemory(t *testing.T) {
 		r, chain := badJob(t, submissionWithLog(t, 1, c.log+trace("ray.exceptions.OutOfMemoryError: "+oomText),
 			c.events...))
 		root := chain[len(chain)-1]
-		if root.Kind != findings.OutOfMemory || !regexp.MustCompile(c.title).MatchString(root.Title) {
-			t.Errorf("%s: %s", name, root.Title)
-		}
+		says.True(t, root.Kind == findings.OutOfMemory && regexp.MustCompile(c.title).MatchString(root.Title), "%s: %s",
+			name, root.Title)
 		if n := len(slices.DeleteFunc(r.Findings, func(f *findings.Finding) bool {
 			return f.Kind != findings.OutOfMemory
 		})); n != 1 {
@@ -183,9 +179,8 @@ func TestRaisers(t *testing.T) {
 			inRank + "\n" + trace("RuntimeError: No best trial found"): "its driver raised RuntimeError: No best trial found; before that ValueError: bad batch",
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, trace(raised), driverOf(1, "raysubmit_bad")))
-		if len(chain) != 1 || chain[0].Title != "Job raysubmit_bad failed: "+want {
-			t.Errorf("want %q: %s", want, chain[0].Title)
-		}
+		says.True(t, len(chain) == 1 && chain[0].Title == "Job raysubmit_bad failed: "+want, "want %q: %s", want,
+			chain[0].Title)
 	}
 }
 
@@ -199,10 +194,8 @@ func TestPassedOn(t *testing.T) {
 		"ray::read() (pid=2, ip=10.0.0.1)\n  File \"/app/x.py\", line 1, in read\nOSError: snapshot is gone")...)
 	_, chain := badJob(t, submissionWithLog(t, 1, trace("OSError: snapshot is gone"),
 		append(events, driverOf(1, "raysubmit_bad"))...))
-	if len(chain) != 2 || chain[1].Title != "read failed: OSError: snapshot is gone" || chain[1].Count != 1 ||
-		!strings.HasPrefix(chain[1].Evidence[0].Text, "task read ") {
-		t.Errorf("the cause: %+v", chain[len(chain)-1])
-	}
+	says.True(t, len(chain) == 2 && chain[1].Title == "read failed: OSError: snapshot is gone" && chain[1].Count == 1 &&
+		strings.HasPrefix(chain[1].Evidence[0].Text, "task read "), "the cause: %+v", chain[len(chain)-1])
 }
 
 // TestAdviceFitsTheCause: what failed only because its node or actor died is not said to have a traceback, nor to be
@@ -222,12 +215,9 @@ func TestAdviceFitsTheCause(t *testing.T) {
 				continue
 			}
 			seen++
-			if strings.Contains(f.Advice, "traceback") || !strings.Contains(f.Advice, with) {
-				t.Errorf("%s: %q: %s", archive, f.Title, f.Advice)
-			}
+			says.True(t, !strings.Contains(f.Advice, "traceback") && strings.Contains(f.Advice, with), "%s: %q: %s",
+				archive, f.Title, f.Advice)
 		}
 	}
-	if seen < 3 {
-		t.Errorf("only %d such findings were seen", seen)
-	}
+	says.True(t, seen >= 3, "only %d such findings were seen", seen)
 }

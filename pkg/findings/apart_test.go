@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -43,9 +44,7 @@ func TestPodOfNode(t *testing.T) {
 		events := append(nodeLostAt("10:15:40"), platformEvent("Pod", c.pod, c.reason, c.message, c.at))
 		r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.NodeDied })
-		if i < 0 {
-			t.Fatalf("%s: %+v", name, r.Findings)
-		}
+		must.True(t, i >= 0, "%s: %+v", name, r.Findings)
 		says.Equal(t, r.Findings[i].Title, died+c.want, "%s", name)
 	}
 }
@@ -116,9 +115,7 @@ func TestNotBefore(t *testing.T) {
 		events := append(c.events, driverOf(1, "raysubmit_bad"))
 		_, chain := badJob(t, submissionWithLog(t, 1, trace(c.raised), events...))
 		title := chain[len(chain)-1].Title
-		if strings.Contains(c.raised, "Errno") && !strings.Contains(title, c.raised) {
-			t.Errorf("%s: %s", name, title)
-		}
+		says.True(t, !strings.Contains(c.raised, "Errno") || strings.Contains(title, c.raised), "%s: %s", name, title)
 		if got, told, _ := strings.Cut(title, "; before that "); told != strings.TrimPrefix(c.want, "; before that ") && !strings.HasPrefix(title, "Node ") {
 			t.Errorf("%s: %s, before that %s", name, got, told)
 		}

@@ -87,9 +87,7 @@ func benchmarkFigures(b *testing.B, tasks int) {
 	run("without", func() moment.Metrics { return nil }, false)
 	run("chunks", func() moment.Metrics { return stored(b, dir) }, true)
 	w := metrics.IndexWriter{Store: store, Root: layout.DefaultRoot,
-		Put: func(ctx context.Context, key string, body io.ReadSeeker) error {
-			return store.Create(ctx, key, body)
-		}}
+		Put: func(ctx context.Context, key string, body io.ReadSeeker) error { return store.Create(ctx, key, body) }}
 	must.OK(b, w.Write(b.Context(), stats.Session, false))
 	run("index", func() moment.Metrics { return stored(b, dir) }, true)
 	kept := stored(b, dir)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestCallerOfDetached: what a detached actor, such as a replica of Serve, calls after its own job had ended is called
@@ -39,9 +41,8 @@ func TestCallerOfDetached(t *testing.T) {
 		storeLog(t, dir, "job-driver-raysubmit_bad.log", c.log)
 		r, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title
-		if told := strings.Contains(title, "fx_convert failed: KeyError: 'no rate for XAF'"); told != c.told {
-			t.Errorf("%s: %s\n%s", name, title, r.Summary)
-		}
+		says.Equal(t, strings.Contains(title, "fx_convert failed: KeyError: 'no rate for XAF'"), c.told, "%s: %s\n%s",
+			name, title, r.Summary)
 	}
 }
 
@@ -61,9 +62,8 @@ func TestNamedLog(t *testing.T) {
 		storeLog(t, dir, "tts_rank1.log", c.log)
 		_, chain := badJob(t, dir)
 		_, before, _ := strings.Cut(chain[len(chain)-1].Title, "; before that ")
-		if c.want == "" && strings.Contains(before, "tts_rank1.log has") || !strings.Contains(before, c.want) {
-			t.Errorf("%s: %s", name, chain[len(chain)-1].Title)
-		}
+		says.True(t, (c.want != "" || !strings.Contains(before, "tts_rank1.log has")) &&
+			strings.Contains(before, c.want), "%s: %s", name, chain[len(chain)-1].Title)
 	}
 }
 
@@ -80,9 +80,7 @@ func TestEndingAnActor(t *testing.T) {
 		}
 		dir := submissionWithLog(t, 1, "decoded 9 of 10 chunks\n", append(events[2:], driverOf(1, "raysubmit_bad"))...)
 		r, _ := badJob(t, dir)
-		if found := only(r, "^Calls of "+call) != nil; found != told {
-			t.Errorf("%s: %s", call, r.Summary)
-		}
+		says.Equal(t, only(r, "^Calls of "+call) != nil, told, "%s: %s", call, r.Summary)
 	}
 }
 

@@ -65,15 +65,12 @@ func TestDigest(t *testing.T) {
 				t.Errorf("%s: %d bytes of %d are kept, the traceback at %d", name, len(text), len(c.log), at)
 				continue
 			}
-			if line := lineNumber(text, d.marks, at); line != c.line {
-				t.Errorf("%s, blocks of %d: line %d, want %d", name, block, line, c.line)
-			}
+			says.Equal(t, lineNumber(text, d.marks, at), c.line, "%s, blocks of %d: line", name, block)
 		}
 	}
 	many := digestOf("job-driver-x.log", strings.Repeat(raisedAt+strings.Repeat("x\n", 200), 30000), 1<<16)
-	if len(many.text) > maxDigest || !many.leftOut {
-		t.Errorf("%d bytes of many tracebacks, left out: %t", len(many.text), many.leftOut)
-	}
+	says.True(t, len(many.text) <= maxDigest && many.leftOut, "%d bytes of many tracebacks, left out: %t",
+		len(many.text), many.leftOut)
 }
 
 // TestPlacesClose: lines that tell of failures one close behind the other cost no more than lines far apart, and keep
@@ -83,10 +80,9 @@ func TestPlacesClose(t *testing.T) {
 		strings.Repeat("y\n", 500)+raisedAt+strings.Repeat("z\n", 100), 1<<16)
 	found := d.failurePlaces(0, len(d.text))
 	first := strings.Index(string(d.text), "Traceback")
-	if len(found) != 2 || found[0][0] != first-2*linesAhead ||
-		!strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") || found[1][1] != len(d.text) {
-		t.Errorf("%v, the first at %d", found, first)
-	}
+	says.True(t, len(found) == 2 && found[0][0] == first-2*linesAhead &&
+		strings.HasPrefix(string(d.text[found[1][0]:]), "y\ny\ny\nTrace") && found[1][1] == len(d.text),
+		"%v, the first at %d", found, first)
 }
 
 // TestDigestJump: behind a part that is left out lines have no numbers, and are not taken for those before it.
@@ -96,19 +92,17 @@ func TestDigestJump(t *testing.T) {
 	_, _ = d.Write([]byte("o\n" + raisedAt + strings.Repeat("an ordinary line\n", 400000)))
 	d.endLog()
 	text := string(d.text)
-	if lineNumber(text, d.marks, strings.Index(text, "tw")) != 2 ||
-		lineNumber(text, d.marks, strings.Index(text, "Traceback")) != 0 || strings.Contains(text, "two") {
-		t.Errorf("%.200q", text)
-	}
+	says.True(t, lineNumber(text, d.marks, strings.Index(text, "tw")) == 2 &&
+		lineNumber(text, d.marks, strings.Index(text, "Traceback")) == 0 && !strings.Contains(text, "two"), "%.200q",
+		text)
 }
 
 // TestDigestWork: what was overwritten costs little, so that a bar of hundreds of MB does not hide what is behind it.
 func TestDigestWork(t *testing.T) {
 	bar := digestOf("x.log", strings.Repeat("\repoch:  10%|█         | 1/10 [00:01<00:09,  1.00it/s]", 100000), 1<<16)
 	lines := digestOf("x.log", strings.Repeat("an ordinary line of a log\n", 200000), 1<<16)
-	if bar.work > 5_700_000/overwritten+1000 || lines.work < 5_200_000 || lines.work > 5_200_000*9/8 {
-		t.Errorf("bars %d, lines %d", bar.work, lines.work)
-	}
+	says.True(t, bar.work <= 5_700_000/overwritten+1000 && lines.work >= 5_200_000 && lines.work <= 5_200_000*9/8,
+		"bars %d, lines %d", bar.work, lines.work)
 }
 
 // TestDigestLines: a short log is kept as it is; what is left out of lines changes no number of a line.
@@ -167,9 +161,7 @@ func FuzzDigest(f *testing.F) {
 			return
 		}
 		whole, parts := digestOf("x.log", log, len(log)+1), digestOf("x.log", log, block)
-		if !bytes.Equal(whole.text, parts.text) {
-			t.Errorf("%q, in parts %q", whole.text, parts.text)
-		}
+		says.True(t, bytes.Equal(whole.text, parts.text), "%q, in parts %q", whole.text, parts.text)
 		for i := range whole.text {
 			if line := lineNumber(string(whole.text), whole.marks, i); line < 1 || line > strings.Count(log, "\n")+1 {
 				t.Fatalf("line %d at %d of %q", line, i, whole.text)
@@ -236,9 +228,7 @@ func TestReadDigest(t *testing.T) {
 		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
 			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])
 		}
-		if b.logWork > most*5/4+(512<<10) {
-			t.Errorf("%s: %d bytes of work, want about %d", name, b.logWork, most)
-		}
+		says.True(t, b.logWork <= most*5/4+(512<<10), "%s: %d bytes of work, want about %d", name, b.logWork, most)
 	}
 }
 

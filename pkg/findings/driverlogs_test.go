@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -19,8 +20,7 @@ import (
 func TestDriverLogs(t *testing.T) {
 	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
 	engine := func(header string, lines ...string) string {
-		return "(EngineCore_DP0 pid=61) " + header +
-			strings.Join(lines, "\n(EngineCore_DP0 pid=61) "+header) + "\n"
+		return "(EngineCore_DP0 pid=61) " + header + strings.Join(lines, "\n(EngineCore_DP0 pid=61) "+header) + "\n"
 	}
 	const server = "(APIServer pid=59) Traceback (most recent call last):\n" +
 		"(APIServer pid=59)   File \"/lib/vllm/api_server.py\", line 10, in <module>\n" +
@@ -312,9 +312,7 @@ func TestDriverLogs(t *testing.T) {
 			r := report(t, load(t, dir, rayevents.Session, nil))
 			i := slices.IndexFunc(r.Findings,
 				func(f *findings.Finding) bool { return f.SubmissionID == "raysubmit_bad" })
-			if i < 0 {
-				t.Fatalf("%+v", r.Findings)
-			}
+			must.True(t, i >= 0, "%+v", r.Findings)
 			f := r.Findings[i]
 			if f.Kind != c.kind || !regexp.MustCompile(c.title).MatchString(f.Title) ||
 				!strings.Contains(text(f), c.evidence) {
@@ -380,9 +378,8 @@ func TestPrintedByWorkers(t *testing.T) {
 	}
 	r := report(t, load(t, dir, rayevents.Session, nil))
 	const want = "no result; before that a worker printed: ValueError: shard 7 is torn"
-	if len(r.Findings) == 0 || !strings.HasSuffix(r.Findings[0].Title, want) || len(r.Missing) > 0 {
-		t.Errorf("missing %q, %+v", r.Missing, r.Findings)
-	}
+	says.True(t, len(r.Findings) != 0 && strings.HasSuffix(r.Findings[0].Title, want) && len(r.Missing) <= 0,
+		"missing %q, %+v", r.Missing, r.Findings)
 }
 
 // TestLogsOfOtherJobs: what was printed before a job's end is not looked for in the logs of jobs that succeeded, of
@@ -402,9 +399,8 @@ func TestLogsOfOtherJobs(t *testing.T) {
 		storeLog(t, dir, fmt.Sprintf("job-driver-raysubmit_good%d.log", i), "done\n")
 	}
 	r := report(t, load(t, dir, rayevents.Session, nil))
-	if len(r.Findings) == 0 || !strings.Contains(r.Findings[0].Title, "no result") || len(r.Missing) > 0 {
-		t.Errorf("missing %q of %d findings", r.Missing, len(r.Findings))
-	}
+	says.True(t, len(r.Findings) != 0 && strings.Contains(r.Findings[0].Title, "no result") && len(r.Missing) <= 0,
+		"missing %q of %d findings", r.Missing, len(r.Findings))
 }
 
 // TestProcessSaidWhy: above an exception that only has a process's status stands what the process printed last, also if
@@ -420,8 +416,6 @@ func TestProcessSaidWhy(t *testing.T) {
 		"ValueError: rows are missing":                                                              false,
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, "step 1\n"+said+"\n"+trace(raised)))
-		if got := strings.HasSuffix(chain[0].Title, "; before that "+said); got != told {
-			t.Errorf("%s: %s", raised, chain[0].Title)
-		}
+		says.Equal(t, strings.HasSuffix(chain[0].Title, "; before that "+said), told, "%s: %s", raised, chain[0].Title)
 	}
 }

@@ -38,9 +38,7 @@ func TestNamesJob(t *testing.T) {
 		"could not train the model": false, "train failed": false, "train.py failed": false, "job train failed": true,
 		"'train' failed": true, "train: FAILED": true, "train-2 failed": false,
 	} {
-		if namesJob(text, "train") != want {
-			t.Errorf("%q: %v", text, !want)
-		}
+		says.Equal(t, namesJob(text, "train"), want, "%q: %v", text, !want)
 	}
 	if !namesJob("train-2 failed", "train-2") || namesJob("train-2-retry failed", "train-2") || namesJob("1 of 3 failed", "1") || namesJob("job  failed", "") {
 		t.Error("an ID with a digit is one, and one of a few letters is none")
@@ -56,9 +54,7 @@ func TestMisses(t *testing.T) {
 	} {
 		f := &finding{Finding: Finding{Kind: TaskFailed},
 			raised: output.Exception{Type: "ValueError", Message: message}}
-		if f.missesResultOf(other) != want || f.mayFollowOthers(other) {
-			t.Errorf("%q: %v", message, !want)
-		}
+		says.True(t, f.missesResultOf(other) == want && !f.mayFollowOthers(other), "%q: %v", message, !want)
 	}
 }
 
@@ -107,9 +103,8 @@ func TestAlsoNames(t *testing.T) {
 		{"FileNotFoundError", noFile, "100 rows in 3 s", false},
 		{"FileNotFoundError", "[Errno 2] No such file or directory: '/tmp/x'", "x is in /tmp", false},
 	} {
-		if alsoNames(output.Exception{Type: c.raised, Message: c.message}, c.line) != c.want {
-			t.Errorf("%s: %s: %q: %v", c.raised, c.message, c.line, !c.want)
-		}
+		says.Equal(t, alsoNames(output.Exception{Type: c.raised, Message: c.message}, c.line), c.want, "%s: %s: %q: %v",
+			c.raised, c.message, c.line, !c.want)
 	}
 }
 

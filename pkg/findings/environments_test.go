@@ -3,6 +3,8 @@ package findings
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const (
@@ -82,9 +84,7 @@ func TestEnvReason(t *testing.T) {
 			"Error: initializing source docker://acme/x:9: reading manifest 9 in docker.io/acme/x: manifest unknown"},
 		"a module's wheel": {envFailedOfJob + frameOfAgent + "RuntimeError: Failed to install py_modules wheel /tmp/ray/wheel.whlto /tmp/ray/py_modules/1:\nProcessing /tmp/ray/wheel.whl\nERROR: wheel.whl is not a valid wheel filename.\n", "ERROR: wheel.whl is not a valid wheel filename."},
 	} {
-		if got := envReason(c.said); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, envReason(c.said), c.want, "%s", name)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -60,9 +61,7 @@ func TestFigures(t *testing.T) {
 		dir, ref := cluster(t, want.archive)
 		r := withMetrics(t, dir, ref, stored(t, dir))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == want.kind })
-		if i < 0 {
-			t.Fatalf("%s: no finding %s", want.archive, want.kind)
-		}
+		must.True(t, i >= 0, "%s: no finding %s", want.archive, want.kind)
 		f := r.Findings[i]
 		at := slices.IndexFunc(f.Evidence, func(e findings.Evidence) bool { return e.Source == "metric" })
 		if at < 0 {
@@ -73,9 +72,8 @@ func TestFigures(t *testing.T) {
 		t.Log(want.archive, f.Title, f.First, e.Time, e.Text)
 		when, err := time.Parse(time.RFC3339, e.Time)
 		first, firstErr := time.Parse(time.RFC3339, f.First)
-		if err != nil || firstErr != nil || when.After(first) || first.Sub(when) > 5*time.Minute {
-			t.Errorf("%s: at %s, and it happened at %s", want.archive, e.Time, f.First)
-		}
+		says.True(t, err == nil && firstErr == nil && !when.After(first) && first.Sub(when) <= 5*time.Minute,
+			"%s: at %s, and it happened at %s", want.archive, e.Time, f.First)
 		if !regexp.MustCompile(want.text).MatchString(e.Text) || e.NodeID == "" ||
 			!regexp.MustCompile(`/grafana/d-solo/rayDefaultDashboard/.*panelId=4&var-Instance=[0-9].*&from=\d{13}&to=\d{13}$`).MatchString(e.Link) {
 			t.Errorf("%s: %+v", want.archive, e)
@@ -99,13 +97,11 @@ func TestNoFigures(t *testing.T) {
 	without := withMetrics(t, dir, ref, nil)
 	down := &noMetrics{}
 	r := withMetrics(t, dir, ref, down)
-	if len(r.Findings) != len(without.Findings) || r.Findings[0].Title != without.Findings[0].Title ||
-		len(r.Findings[0].Evidence) != len(without.Findings[0].Evidence) {
-		t.Errorf("findings %+v, without metrics %+v", r.Findings, without.Findings)
-	}
-	if down.asked != 1 || !r.Partial || !strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics") {
-		t.Errorf("asked %d times; partial %v; missing %q", down.asked, r.Partial, r.Missing)
-	}
+	says.True(t, len(r.Findings) == len(without.Findings) && r.Findings[0].Title == without.Findings[0].Title &&
+		len(r.Findings[0].Evidence) == len(without.Findings[0].Evidence), "findings %+v, without metrics %+v",
+		r.Findings, without.Findings)
+	says.True(t, down.asked == 1 && r.Partial && strings.Contains(strings.Join(r.Missing, "\n"), "stored metrics"),
+		"asked %d times; partial %v; missing %q", down.asked, r.Partial, r.Missing)
 	writeIndexWith(t, dir, ref, false, down)
 	if _, err := os.Stat(keptFile(dir, ref)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the report was kept: %v", err)
@@ -114,7 +110,5 @@ func TestNoFigures(t *testing.T) {
 	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Contains(kept, []byte(`"source":"metric"`)) {
 		t.Errorf("the report is not kept with what metrics say: %v", err)
 	}
-	if without.Partial || len(without.Missing) > 0 {
-		t.Errorf("without metrics: missing %q", without.Missing)
-	}
+	says.True(t, !without.Partial && len(without.Missing) <= 0, "without metrics: missing %q", without.Missing)
 }

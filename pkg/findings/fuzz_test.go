@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -42,9 +43,7 @@ func FuzzKept(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := r.check(ref); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, r.check(ref))
 		if _, err := json.Marshal(r); err != nil {
 			t.Error(err)
 		}

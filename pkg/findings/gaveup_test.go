@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -179,14 +180,12 @@ func TestGaveUp(t *testing.T) {
 			dir := submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...)
 			storeLog(t, dir, "raylet.err", raylet)
 			r, chain := badJob(t, dir)
-			if len(chain) == 0 || !regexp.MustCompile(c.root).MatchString(chain[len(chain)-1].Title) {
-				t.Errorf("the root cause of the job's failure: %+v", chain)
-			}
+			says.True(t, len(chain) != 0 && regexp.MustCompile(c.root).MatchString(chain[len(chain)-1].Title),
+				"the root cause of the job's failure: %+v", chain)
 			i := slices.IndexFunc(r.Findings,
 				func(f *findings.Finding) bool { return regexp.MustCompile(c.found).MatchString(f.Title) })
-			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
-				t.Errorf("no %s %s like %q: %+v", c.severity, c.kind, c.found, r.Findings)
-			}
+			says.True(t, i >= 0 && r.Findings[i].Kind == c.kind && r.Findings[i].Severity == c.severity,
+				"no %s %s like %q: %+v", c.severity, c.kind, c.found, r.Findings)
 		})
 	}
 }
@@ -219,9 +218,8 @@ func TestOtherErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))
 			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == c.title })
-			if i < 0 || r.Findings[i].Kind != c.kind || r.Findings[i].Severity != c.severity {
-				t.Errorf("no %s %s %q: %+v", c.severity, c.kind, c.title, r.Findings)
-			}
+			says.True(t, i >= 0 && r.Findings[i].Kind == c.kind && r.Findings[i].Severity == c.severity,
+				"no %s %s %q: %+v", c.severity, c.kind, c.title, r.Findings)
 		})
 	}
 }
@@ -237,9 +235,7 @@ func TestFreedObject(t *testing.T) {
 		}
 		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), events...))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.ObjectLost })
-		if i < 0 || len(r.Findings[i].Because) != causes {
-			t.Errorf("%s: %+v", kind, r.Findings)
-		}
+		says.True(t, i >= 0 && len(r.Findings[i].Because) == causes, "%s: %+v", kind, r.Findings)
 	}
 }
 
@@ -277,9 +273,8 @@ func TestLabels(t *testing.T) {
 					want+", and no node has such labels")
 			}
 		}
-		if !slices.Equal(titles, wants) || len(chain) != 1+min(1, len(wants)) {
-			t.Errorf("%s: got %q, want %q; the driver: %+v", selector, titles, wants, chain)
-		}
+		says.True(t, slices.Equal(titles, wants) && len(chain) == 1+min(1, len(wants)),
+			"%s: got %q, want %q; the driver: %+v", selector, titles, wants, chain)
 	}
 }
 
@@ -329,9 +324,7 @@ func TestWorkersOfBefore(t *testing.T) {
 	failed := "[2026-11-22 10:02:00,012 E 88 88] (raylet) worker_pool.cc:1624: Fails to create or get runtime env [Node 127.0.0.1] " + trace("FileNotFoundError: [Errno 2] No such file or directory: 'podman'") + "\n"
 	storeLog(t, dir, "raylet.err", fmt.Sprintf(dead, "01:00")+failed+fmt.Sprintf(dead, "03:00")+failed)
 	r, chain := badJob(t, dir)
-	if len(chain) != 1 {
-		t.Errorf("the driver waited because of %s", chain[len(chain)-1].Title)
-	}
+	says.Equal(t, len(chain), 1, "the driver waited because of %s", chain[len(chain)-1].Title)
 	if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
 		return f.Title == "Worker processes did not start: The process is dead, probably it crashed during start." &&
 			f.Count == 2
@@ -437,9 +430,7 @@ func TestNotTheCause(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, chain := badJob(t, submissionWithLog(t, 1, c.log, append(c.events, driverOf(1, "raysubmit_bad"))...))
-			if len(chain) != 1 {
-				t.Errorf("the job is explained: %+v", chain)
-			}
+			says.Equal(t, len(chain), 1, "the job is explained: %+v", chain)
 			if !slices.ContainsFunc(r.Findings,
 				func(f *findings.Finding) bool { return regexp.MustCompile(c.caused).MatchString(f.Title) }) {
 				t.Errorf("no finding %q: %+v", c.caused, r.Findings)
@@ -475,9 +466,7 @@ func TestLowestOfChain(t *testing.T) {
 		[]string{driverOf(1, "raysubmit_bad")})
 	_, chain := badJob(t, submissionWithLog(t, 1, trace(desk), events...))
 	const want = "value_desk failed: DeskError: desk rates has no value; before that parse_tenor failed: ValueError: negative tenor -3M"
-	if got := chain[len(chain)-1].Title; got != want {
-		t.Errorf("%s", got)
-	}
+	says.Equal(t, chain[len(chain)-1].Title, want)
 }
 
 // TestLowestIsTold: what is below a failure before the end is not told twice, if it is what ended the job.
@@ -494,9 +483,7 @@ func TestLowestIsTold(t *testing.T) {
 		load("load1", id("stage"), "10:15:51", "10:15:52"), load("load2", driver(1), "10:15:54", "10:15:56"),
 		[]string{driverOf(1, "raysubmit_bad")})
 	_, chain := badJob(t, submissionWithLog(t, 1, trace(lacks), events...))
-	if got := chain[len(chain)-1].Title; got != "load failed: "+lacks+"; before that stage failed: StageError: no part" {
-		t.Errorf("%s", got)
-	}
+	says.Equal(t, chain[len(chain)-1].Title, "load failed: "+lacks+"; before that stage failed: StageError: no part")
 }
 
 // TestForgiven: a failure after which the driver submitted more is not why it ended, unless its last words count
@@ -558,9 +545,7 @@ func TestErrorOfALibrary(t *testing.T) {
 			"10:15:50", "10:15:54", "FAILED")
 		r, _ := badJob(t, submissionWithLog(t, 1, trace("KeyError: 'x'"), slices.Concat(publish, read, []string{driverOf(1, "raysubmit_bad")})...))
 		i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return strings.HasPrefix(f.Title, "publish failed: ClientError") })
-		if i < 0 || len(r.Findings[i].Because) != causes {
-			t.Errorf("%q: %+v", text, r.Findings)
-		}
+		says.True(t, i >= 0 && len(r.Findings[i].Because) == causes, "%q: %+v", text, r.Findings)
 	}
 }
 
@@ -575,9 +560,8 @@ func TestAllRepaired(t *testing.T) {
 	events := slices.Concat(other, good, failedTask(1, "price", "TASK_EXECUTION_EXCEPTION", trace("ArithmeticError: rate")),
 		[]string{driverOf(1, "raysubmit_bad")})
 	_, chain := badJob(t, submissionWithLog(t, 3, "priced 2\n", events...))
-	if len(chain) != 2 || len(chain[0].Because) != 1 || !strings.Contains(chain[1].Title, "ArithmeticError: rate") {
-		t.Errorf("%+v", chain)
-	}
+	says.True(t, len(chain) == 2 && len(chain[0].Because) == 1 &&
+		strings.Contains(chain[1].Title, "ArithmeticError: rate"), "%+v", chain)
 }
 
 // TestLeftByTask: a task that says that there is none of something names the call that it had left.
@@ -607,9 +591,8 @@ func TestGoesOn(t *testing.T) {
 		r := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: load(t, rareEvents(t, events), rayevents.Session, nil),
 			Running: func(context.Context) bool { return true }}
 		found, err := findings.Reader{}.Read(t.Context(), r)
-		if err != nil || len(found.Findings) == 0 || found.Findings[0].Severity != want {
-			t.Errorf("submitted at %s: %v, %+v", at, err, found)
-		}
+		says.True(t, err == nil && len(found.Findings) != 0 && found.Findings[0].Severity == want,
+			"submitted at %s: %v, %+v", at, err, found)
 	}
 }
 
@@ -627,9 +610,7 @@ func TestManyJobs(t *testing.T) {
 	if slices.ContainsFunc(r.Jobs, func(j findings.Job) bool { return j.SubmissionID == "raysubmit_good95" }) {
 		t.Error("raysubmit_good95 was looked at")
 	}
-	if len(r.Missing) != 1 || len(r.Findings) != 2 || r.Errors() > 0 {
-		t.Errorf("%q, %+v", r.Missing, r.Findings)
-	}
+	says.True(t, len(r.Missing) == 1 && len(r.Findings) == 2 && r.Errors() <= 0, "%q, %+v", r.Missing, r.Findings)
 }
 
 // TestWordsOfTheDriver: what a driver printed last is in Ray's message about its job, and no word of Ray about it. If
@@ -689,10 +670,9 @@ func TestExitZero(t *testing.T) {
 	dir := submissionWithLog(t, 1,
 		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...)
 	_, chain := badJob(t, dir)
-	if len(chain) != 2 || chain[1].Kind != findings.WorkerDied ||
-		chain[1].Title != "A worker of job raysubmit_bad died: exit code 0" || chain[1].Severity != findings.Error {
-		t.Errorf("%+v", chain)
-	}
+	says.True(t, len(chain) == 2 && chain[1].Kind == findings.WorkerDied &&
+		chain[1].Title == "A worker of job raysubmit_bad died: exit code 0" && chain[1].Severity == findings.Error,
+		"%+v", chain)
 	const log = "worker-%s-00000001-7.%s"
 	storeLog(t, dir, fmt.Sprintf(log, strings.Repeat("07", 28), "err"), "GPU available: True\n")
 	storeLog(t, dir, fmt.Sprintf(log, strings.Repeat("07", 28), "out"), "FATAL: licence expired\n")
@@ -723,9 +703,8 @@ func TestCallsOfCrashedActor(t *testing.T) {
 		dir := submissionWithLog(t, 1, trace("KeyError: 'x'"), append(slices.Clone(events), driverOf(1, "raysubmit_bad"))...)
 		storeLog(t, dir, "worker-"+strings.Repeat("07", 28)+"-00000001-7.err", log)
 		r, _ := badJob(t, dir)
-		if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == want }) {
-			t.Errorf("%q is not among %+v", want, r.Findings)
-		}
+		says.True(t, slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool { return f.Title == want }),
+			"%q is not among %+v", want, r.Findings)
 	}
 }
 
@@ -780,9 +759,8 @@ func TestSeveralJobs(t *testing.T) {
 		[]string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
 		failedTask(1, "one", "NODE_DIED", died), failedTask(2, "two", "NODE_DIED", died))
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
-	if r.Outcome != catalog.Succeeded || len(r.Findings) != 3 || r.Errors() > 0 {
-		t.Errorf("%s: %+v", r.Outcome, r.Findings)
-	}
+	says.True(t, r.Outcome == catalog.Succeeded && len(r.Findings) == 3 && r.Errors() <= 0, "%s: %+v", r.Outcome,
+		r.Findings)
 }
 
 // TestCallsOfATimeout: a driver that waited too long for an actor's call names the call, which is why it waited.
@@ -795,10 +773,9 @@ func TestCallsOfATimeout(t *testing.T) {
 		trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."),
 		append(call, driverOf(1, "raysubmit_bad"))...))
 	const title = "Db.ping did not finish: it had been running for 12s when the driver stopped waiting for it (GetTimeoutError)"
-	if len(chain) != 2 || chain[1].Title != title || r.Findings[0] != chain[1] ||
-		!strings.Contains(text(chain[1]), "task Db.ping had been RUNNING since 2026-11-22T10:15:49") {
-		t.Errorf("the driver: %+v", chain)
-	}
+	says.True(t, len(chain) == 2 && chain[1].Title == title && r.Findings[0] == chain[1] &&
+		strings.Contains(text(chain[1]), "task Db.ping had been RUNNING since 2026-11-22T10:15:49"), "the driver: %+v",
+		chain)
 }
 
 // TestFailedCheck: of a call that got no answer the title says that the actor's node did not answer health checks then.
@@ -831,9 +808,7 @@ func TestFailedCheck(t *testing.T) {
 		_, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title
 		told := strings.Count(title, "; its node 010101010101 did not answer health checks") == 1
-		if !strings.HasPrefix(title, "Db.ping did not answer: ") || c.told != told {
-			t.Errorf("%s: %s", name, title)
-		}
+		says.True(t, strings.HasPrefix(title, "Db.ping did not answer: ") && c.told == told, "%s: %s", name, title)
 	}
 }
 
@@ -860,9 +835,8 @@ func TestCallsThatWereLeft(t *testing.T) {
 			`"errorMessage": "x"`, `"errorMessage": ""`).Replace(call[1])
 		said := strings.Replace(trace(c.said), "main()", "raise failure", 1)
 		_, chain := badJob(t, submissionWithLog(t, 1, said, append(call, driverOf(1, "raysubmit_bad"))...))
-		if len(chain) == 0 || !regexp.MustCompile(c.title).MatchString(chain[len(chain)-1].Title) {
-			t.Errorf("%s: %+v", c.said, chain)
-		}
+		says.True(t, len(chain) != 0 && regexp.MustCompile(c.title).MatchString(chain[len(chain)-1].Title), "%s: %+v",
+			c.said, chain)
 	}
 }
 

@@ -32,10 +32,8 @@ func TestInGroup(t *testing.T) {
 	if found := d.addWaiting("train", rayid.Job{}, in, nil, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
 		t.Errorf("a finding of its own: %s", found.Title)
 	}
-	if len(f.Entities) != 1 || f.Entities[0].ID != "17" || len(f.Evidence) != 1 ||
-		!strings.Contains(f.Evidence[0].Text, "train") || len(d.b.groups[0].finding.Entities) > 0 {
-		t.Errorf("%+v", f.Finding)
-	}
+	says.True(t, len(f.Entities) == 1 && f.Entities[0].ID == "17" && len(f.Evidence) == 1 &&
+		strings.Contains(f.Evidence[0].Text, "train") && len(d.b.groups[0].finding.Entities) <= 0, "%+v", f.Finding)
 }
 
 // TestHeldInGroup: what waits in a placement group that has its place waited for who holds the group's resources.
@@ -167,16 +165,10 @@ func TestFit(t *testing.T) {
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
-		if d.fitsIfFree(of(strategy, one, one, one)) != want {
-			t.Errorf("%s: %t", strategy, !want)
-		}
+		says.Equal(t, d.fitsIfFree(of(strategy, one, one, one)), want, "%s: %t", strategy, !want)
 	}
-	if d.fitsIfFree(of("", one, zoned)) {
-		t.Error("a group fits though no node has the labels of its second bundle")
-	}
-	if d.fitsIfFree(of("")) {
-		t.Error("a group of which nothing is known fits")
-	}
+	says.True(t, !d.fitsIfFree(of("", one, zoned)), "a group fits though no node has the labels of its second bundle")
+	says.True(t, !d.fitsIfFree(of("")), "a group of which nothing is known fits")
 }
 
 // TestUnlikeBundles: of a group's unlike bundles the largest of those is told that fit on no node.

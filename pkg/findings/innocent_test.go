@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -96,9 +97,7 @@ func TestServes(t *testing.T) {
 		for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
 			got += f.Severity
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, got, c.want, "%s", name)
 	}
 }
 
@@ -115,9 +114,8 @@ func TestOfNoJob(t *testing.T) {
 		storeLog(t, dir, "raylet.err", raylet)
 		r := report(t, load(t, dir, rayevents.Session, nil))
 		f := only(r, "^Worker processes did not start")
-		if f == nil || (f.Severity == findings.Warning) != (c.outcome == catalog.Succeeded) || r.Outcome != c.outcome {
-			t.Errorf("%s: %s, %+v", name, r.Outcome, f)
-		}
+		says.True(t, f != nil && (f.Severity == findings.Warning) == (c.outcome == catalog.Succeeded) &&
+			r.Outcome == c.outcome, "%s: %s, %+v", name, r.Outcome, f)
 	}
 }
 
@@ -135,9 +133,7 @@ func TestRepairedNode(t *testing.T) {
 			events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T10:15:56Z"`)
 		}
 		f := only(report(t, load(t, submissionWithLog(t, 1, trace("ValueError: bad row"), events...), rayevents.Session, nil)), "^Node 10.0.0.2 died")
-		if f == nil || (f.Severity == findings.Warning) != repaired {
-			t.Errorf("repaired %t: %+v", repaired, f)
-		}
+		says.True(t, f != nil && (f.Severity == findings.Warning) == repaired, "repaired %t: %+v", repaired, f)
 	}
 }
 
@@ -159,13 +155,10 @@ func TestOneClassInTwoJobs(t *testing.T) {
 			severity[f.SubmissionID] = f.Severity
 		}
 	}
-	if severity["raysubmit_bad"] != findings.Error || severity["raysubmit_good"] != findings.Warning {
-		t.Error(severity)
-	}
+	says.True(t, severity["raysubmit_bad"] == findings.Error && severity["raysubmit_good"] == findings.Warning,
+		severity)
 	for _, j := range r.Jobs {
-		if j.SubmissionID == "raysubmit_good" && j.Summary != "Job raysubmit_good succeeded." {
-			t.Error(j.Summary)
-		}
+		says.True(t, j.SubmissionID != "raysubmit_good" || j.Summary == "Job raysubmit_good succeeded.", j.Summary)
 	}
 }
 
@@ -185,9 +178,7 @@ func TestBeforeTheJob(t *testing.T) {
 				events[i] = strings.ReplaceAll(e, `"timestamp": "2026-11-22T10:20:30Z"`, `"timestamp": "2026-11-22T`+at+`Z"`)
 			}
 			f := only(report(t, load(t, submissionWithLog(t, 1, c.log, events...), rayevents.Session, nil)), title)
-			if f == nil || len(f.Because) != causes {
-				t.Errorf("a node lost at %s, %s: %+v", at, title, f)
-			}
+			says.True(t, f != nil && len(f.Because) == causes, "a node lost at %s, %s: %+v", at, title, f)
 		}
 	}
 }
@@ -211,9 +202,8 @@ func TestOfEarlierJob(t *testing.T) {
 			"WARNING 2026-11-22 10:06:03,857 controller 1560 -- Actor for Replica(id='z1', deployment='Cart', app='shop') crashed, marking it unhealthy immediately.\n"+
 				"ERROR 2026-11-22 10:06:03,858 controller 1560 -- The deployments ['Cart'] are UNHEALTHY.\n")
 		_, chain := badJob(t, dir)
-		if len(chain) != 1 || strings.Contains(chain[0].Title, "before that Replicas of deployment Cart") != told {
-			t.Errorf("%s: %+v", said, chain)
-		}
+		says.True(t, len(chain) == 1 &&
+			strings.Contains(chain[0].Title, "before that Replicas of deployment Cart") == told, "%s: %+v", said, chain)
 	}
 }
 
@@ -228,9 +218,8 @@ func TestRepairedCause(t *testing.T) {
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, log, slices.Concat(again("read_rows", "FINISHED"),
 			failedTask(1, "read_rows", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn")), []string{driverOf(1, "raysubmit_bad")})...))
-		if len(chain) == 0 || !regexp.MustCompile(want).MatchString(chain[len(chain)-1].Title) {
-			t.Errorf("%s: %+v", log, chain)
-		}
+		says.True(t, len(chain) != 0 && regexp.MustCompile(want).MatchString(chain[len(chain)-1].Title), "%s: %+v", log,
+			chain)
 	}
 }
 

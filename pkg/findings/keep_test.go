@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -34,8 +35,7 @@ func writeIndex(t testing.TB, dir string, ref layout.Session, force bool) indexi
 func writeIndexWith(t testing.TB, dir string, ref layout.Session, force bool, metrics moment.Metrics) indexing.Result {
 	t.Helper()
 	store := must.Get(local.Open(dir))(t)
-	writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics,
-		Log: silent.Logger()}.Open()
+	writer := indexing.Places{Store: store, Root: layout.DefaultRoot, Metrics: metrics, Log: silent.Logger()}.Open()
 	result, err := indexing.Session(t.Context(), ref, indexing.Options{
 		Writer: writer, Force: force, MaxMemory: 1 << 30,
 		Follow: func(string, *progress.Counter) func() { return func() {} },
@@ -77,12 +77,8 @@ func TestKeptAfterRemoval(t *testing.T) {
 	writeIndex(t, dir, ref, false)
 	must.OK(t, os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, ref)), "logs")))
 	s := load(t, dir, ref, nil)
-	if got := asJSON(t, reportKept(t, dir, s, false)); got != computed {
-		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
-	}
-	if asJSON(t, report(t, s)) == computed {
-		t.Error("the logs tell nothing: the test shows nothing")
-	}
+	says.Equal(t, asJSON(t, reportKept(t, dir, s, false)), computed, "kept")
+	says.True(t, asJSON(t, report(t, s)) != computed, "the logs tell nothing: the test shows nothing")
 	if current, err := findings.UpToDate(must.Get(os.Open(keptFile(dir, ref)))(t), s); !current || err != nil {
 		t.Errorf("they would be replaced: %v", err)
 	}
@@ -98,14 +94,10 @@ func TestKept(t *testing.T) {
 		t.Fatalf("the index was not written: %s", got.Index)
 	}
 	whole := must.Get(os.ReadFile(keptFile(dir, ref)))(t)
-	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); got != computed {
-		t.Errorf("kept:\n%s\ncomputed:\n%s", got, computed)
-	}
+	says.Equal(t, asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)), computed, "kept")
 	head, err := findings.ReadHead(bytes.NewReader(whole[:min(len(whole), findings.HeadBytes)]), ref)
-	if err != nil || head.Outcome != catalog.Failed || !strings.Contains(computed, head.Cause) ||
-		len(head.Cause) < 10 {
-		t.Errorf("%+v, %v", head, err)
-	}
+	says.True(t, err == nil && head.Outcome == catalog.Failed && strings.Contains(computed, head.Cause) &&
+		len(head.Cause) >= 10, "%+v, %v", head, err)
 	if s := load(t, dir, ref, nil); !head.Covers(s.LastStored()) || head.Covers(s.LastStored().Add(time.Second)) {
 		t.Errorf("%s does not tell what was stored since", head.Stored)
 	}
@@ -178,9 +170,8 @@ func TestKept(t *testing.T) {
 		return io.NopCloser(bytes.NewReader(givenUp)), nil
 	}
 	got, err := reader.OfListed(t.Context(), ref, head.Stored, nil)
-	if err != nil || got.Outcome != catalog.Unknown || !strings.Contains(got.Summary, "its events are damaged") {
-		t.Errorf("of a session that was given up: %+v, %v", got, err)
-	}
+	says.True(t, err == nil && got.Outcome == catalog.Unknown &&
+		strings.Contains(got.Summary, "its events are damaged"), "of a session that was given up: %+v, %v", got, err)
 	refused["given up"] = givenUp
 	later := refused["a later version"]
 	if is, err := findings.UpToDate(bytes.NewReader(later), load(t, dir, ref, nil)); !is || err != nil {
@@ -211,17 +202,15 @@ func TestKept(t *testing.T) {
 		t.Helper()
 		must.OK(t, os.WriteFile(keptFile(dir, ref), body, 0o600))
 		got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false))
-		if strings.Contains(got, marked) != want || !want && got != computed {
-			t.Errorf("%s: answered from what is kept %v, want %v", what, !want, want)
-		}
+		says.True(t, strings.Contains(got, marked) == want && (want || got == computed),
+			"%s: answered from what is kept %v, want %v", what, !want, want)
 	}
 	for what, body := range refused {
 		try(what, body, false)
 	}
 	try("a title", believed, true)
-	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), true)); strings.Contains(got, marked) {
-		t.Error("a running session was answered from what is kept")
-	}
+	says.True(t, !strings.Contains(asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), true)), marked),
+		"a running session was answered from what is kept")
 	if got := writeIndex(t, dir, ref, false); got.Index != indexing.UpToDate {
 		t.Fatalf("the index was written again: %s", got.Index)
 	}
@@ -236,17 +225,14 @@ func TestKept(t *testing.T) {
 	try("a title", believed, true)
 	log := layout.LogKey(layout.DefaultRoot, ref, load(t, dir, ref, nil).Nodes[0].ID, "more.log")
 	must.OK(t, store.Create(t.Context(), log, strings.NewReader("more\n")))
-	if got := asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)); strings.Contains(got, marked) {
-		t.Error("what is kept answered though more is stored")
-	}
+	says.True(t, !strings.Contains(asJSON(t, reportKept(t, dir, load(t, dir, ref, nil), false)), marked),
+		"what is kept answered though more is stored")
 }
 
 // replaceIDs replaces the first occurrence of old in text. The text must contain it.
 func replaceIDs(t *testing.T, text []byte, old, new string) []byte {
 	t.Helper()
-	if !bytes.Contains(text, []byte(old)) {
-		t.Fatalf("nothing that is kept has %s", old)
-	}
+	must.True(t, bytes.Contains(text, []byte(old)), "nothing that is kept has %s", old)
 	return bytes.Replace(text, []byte(old), []byte(new), 1)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
@@ -21,9 +22,7 @@ func TestNodeBehindException(t *testing.T) {
 		{"OwnerDiedError: Failed to retrieve object 7.", "0a", true},
 		{"OwnerDiedError: Failed to retrieve object 7.", "0b", false},
 	} {
-		if may := (&finding{}).mayTellOfFailure(lost, c.text, c.owner); may != c.may {
-			t.Errorf("%s %q: %t", c.text, c.owner, may)
-		}
+		says.Equal(t, (&finding{}).mayTellOfFailure(lost, c.text, c.owner), c.may, "%s %q", c.text, c.owner)
 	}
 }
 
@@ -32,15 +31,11 @@ func TestDeploymentBehindException(t *testing.T) {
 	const gone = "DeploymentUnavailableError: Deployment(name='%s', app='shop') is unavailable because it failed to deploy."
 	other := &finding{Finding: Finding{Kind: Serve, Entities: []Entity{{Type: "deployment", ID: "shop#Tax", Name: "Tax"}}}}
 	for name, may := range map[string]bool{"Tax": true, "Price": false, "Taxes": false} {
-		if (&finding{}).mayTellOfFailure(other, fmt.Sprintf(gone, name), "") != may {
-			t.Errorf("%s: want %t", name, may)
-		}
+		says.Equal(t, (&finding{}).mayTellOfFailure(other, fmt.Sprintf(gone, name), ""), may, "%s: want %t", name, may)
 	}
 	served := &finding{raised: output.Exception{Type: "RayServeException"}}
 	for text, may := range map[string]bool{"application 'shop' is gone": true, "application 'pay' is gone": false} {
-		if served.mayTellOfFailure(other, text, "") != may {
-			t.Errorf("%s: want %t", text, may)
-		}
+		says.Equal(t, served.mayTellOfFailure(other, text, ""), may, "%s: want %t", text, may)
 	}
 }
 
@@ -55,8 +50,6 @@ func TestNamesApplication(t *testing.T) {
 		"http://10.0.0.7:8000/reorders and /orders":               false,
 		"RayServeException: application 'orders' is not deployed": true,
 	} {
-		if namesApplication(text, "orders") != names {
-			t.Errorf("%s: want %t", text, names)
-		}
+		says.Equal(t, namesApplication(text, "orders"), names, "%s: want %t", text, names)
 	}
 }

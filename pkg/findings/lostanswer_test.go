@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestLostAnswer: a job that swallowed what it was told, and ended with words about an answer that did not come, has
@@ -28,9 +30,7 @@ func TestLostAnswer(t *testing.T) {
 		storeLog(t, dir, "serve/replica_docs_Parser_c1s.log", c.replica)
 		storeLog(t, dir, "serve/proxy_10.0.0.1.log", c.proxy)
 		_, chain := badJob(t, dir)
-		if got := strings.TrimPrefix(chain[len(chain)-1].Title, "Job raysubmit_bad "); got != c.want {
-			t.Errorf("%s: %s\nwant %s", name, got, c.want)
-		}
+		says.Equal(t, strings.TrimPrefix(chain[len(chain)-1].Title, "Job raysubmit_bad "), c.want, "%s", name)
 	}
 }
 
@@ -54,9 +54,7 @@ func TestHandleTimedOut(t *testing.T) {
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, c.log, driverOf(1, "raysubmit_bad")))
 		_, got, _ := strings.Cut(chain[len(chain)-1].Title, "; before that")
-		if got != strings.TrimPrefix(c.end, "; before that") {
-			t.Errorf("%s: %s", name, chain[len(chain)-1].Title)
-		}
+		says.Equal(t, got, strings.TrimPrefix(c.end, "; before that"), "%s: %s", name, chain[len(chain)-1].Title)
 	}
 }
 

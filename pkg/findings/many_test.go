@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -28,9 +29,8 @@ func TestManyWaysToACause(t *testing.T) {
 		}
 	}
 	first, last, other := layers[0][0], layers[len(layers)-1][0], &finding{}
-	if !last.dependsOn(first) || last.dependsOn(other) || first.dependsOn(last) {
-		t.Error("the wrong finding is a cause")
-	}
+	says.True(t, last.dependsOn(first) && !last.dependsOn(other) && !first.dependsOn(last),
+		"the wrong finding is a cause")
 	if first.causedBy(last); len(first.because) > 0 {
 		t.Error("causes form a circle")
 	}
@@ -63,9 +63,7 @@ func TestManyLookUps(t *testing.T) {
 		for i := range many {
 			for worker, want := range map[int]*entities.Actor{2 * i: &b.session.Actors[i], 2*i + 1: &b.session.Actors[i],
 				2*many + i: nil} {
-				if b.actorIn(rayid.Worker(node(worker))) != want {
-					t.Fatalf("the wrong actor ran in process %d", worker)
-				}
+				must.True(t, b.actorIn(rayid.Worker(node(worker))) == want, "the wrong actor ran in process %d", worker)
 			}
 			if b.lostNodeIn("on node "+node(i).String()+" it was lost") != node(i) || !b.lostNodeIn("no node").Nil() ||
 				!b.lostNodeIn(strings.Repeat("0", 55)+" "+node(many).String()+"0").Nil() {
@@ -73,9 +71,7 @@ func TestManyLookUps(t *testing.T) {
 			}
 		}
 	})
-	if allocated > 1000*many {
-		t.Errorf("%d bytes were allocated", allocated)
-	}
+	says.True(t, allocated <= 1000*many, "%d bytes were allocated", allocated)
 }
 
 // TestManyEntries: lines without dates do not end an entry, so each of many may have all others behind it.
@@ -87,9 +83,8 @@ func TestManyEntries(t *testing.T) {
 		said, _ := b.logEntry(match{log: log, from: at, to: at + len(line) - 1})
 		read += len(said)
 	}
-	if read < maxEntries || read > maxEntries+maxPlace+2*len(log.text) {
-		t.Errorf("%d bytes of entries were read", read)
-	}
+	says.True(t, read >= maxEntries && read <= maxEntries+maxPlace+2*len(log.text), "%d bytes of entries were read",
+		read)
 }
 
 // TestManyErrors: of the texts of very many errors only the ends are examined, which name the exception.

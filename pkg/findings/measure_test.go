@@ -10,6 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/collector/samples"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -61,9 +62,7 @@ func TestMeasure(t *testing.T) {
 		Databases: metrics.NewDatabases(store, layout.DefaultRoot, 1<<20, nil),
 	}
 	of, err := session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: logrus.New()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := &builder{ctx: t.Context(), session: of, base: "/"}
 	if b.nodes, err = (&moment.Moment{Env: moment.NewEnv(logrus.New(), nil),
 		Session: of}).Nodes(t.Context()); err != nil {
@@ -72,15 +71,11 @@ func TestMeasure(t *testing.T) {
 	p := place{rayid.Node{1}, begin.Add(40 * time.Second).UnixNano()}
 	for _, f := range []figure{memory, disk, objectStore, gpuMemory} {
 		found, err := b.measure(stored, f, p)
-		if err != nil || len(found) != 1 {
-			t.Fatalf("%s: %d found, %v", f.what, len(found), err)
-		}
+		must.True(t, err == nil && len(found) == 1, "%s: %d found, %v", f.what, len(found), err)
 		e := b.figureEvidence(f, p, found[0])
 		const want = ": 2.00 GiB of 4.00 GiB (50 %) used 10s before it failed; at most 3.00 GiB of 4.00 GiB (75 %) in the 5 minutes before"
-		if !strings.HasSuffix(e.Text, want) || !strings.HasPrefix(e.Text, f.what) ||
-			e.Time != "2026-11-20T23:00:30.000Z" {
-			t.Errorf("%s at %s, want …%s", e.Text, e.Time, want)
-		}
+		says.True(t, strings.HasSuffix(e.Text, want) && strings.HasPrefix(e.Text, f.what) &&
+			e.Time == "2026-11-20T23:00:30.000Z", "%s at %s, want …%s", e.Text, e.Time, want)
 	}
 	if found, err := b.measure(stored, memory, place{rayid.Node{3}, p.at}); err != nil ||
 		len(found) > 0 {
@@ -91,8 +86,6 @@ func TestMeasure(t *testing.T) {
 		"XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate":  true,
 		"MemoryError: out of memory": false,
 	} {
-		if gpuFull().MatchString(text) != want {
-			t.Errorf("%q is told of a GPU: %v", text, !want)
-		}
+		says.Equal(t, gpuFull().MatchString(text), want, "%q is told of a GPU: %v", text, !want)
 	}
 }

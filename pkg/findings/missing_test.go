@@ -164,14 +164,12 @@ func TestNothingIsNoSuccess(t *testing.T) {
 		for _, f := range report.Findings {
 			titles += f.Title
 		}
-		if report.Outcome != c.outcome || report.Summary != c.summary || titles != c.title ||
-			len(report.Missing) != len(c.missing) {
-			t.Errorf("%s: %s %q, findings %q, missing %q", name, report.Outcome, report.Summary, titles, report.Missing)
-		}
+		says.True(t, report.Outcome == c.outcome && report.Summary == c.summary && titles == c.title &&
+			len(report.Missing) == len(c.missing), "%s: %s %q, findings %q, missing %q", name, report.Outcome,
+			report.Summary, titles, report.Missing)
 		for _, want := range c.missing {
-			if !strings.Contains(fmt.Sprint(report.Missing), want) {
-				t.Errorf("%s: missing is %q, not %q", name, report.Missing, want)
-			}
+			says.True(t, strings.Contains(fmt.Sprint(report.Missing), want), "%s: missing is %q, not %q", name,
+				report.Missing, want)
 		}
 		if _, err := findings.Encode(s, report, nil); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -197,14 +195,11 @@ func TestArchived(t *testing.T) {
 		s := loadFrom(t, archive, ref, nil)
 		found := reportWith(t, s, nil)
 		says.All(t, strings.Join(found.Missing, "\n"), want.says)
-		if found.Outcome != want.outcome || !found.Partial {
-			t.Errorf("without %s: %s, %d findings, partial %t", part, found.Outcome, len(found.Findings), found.Partial)
-		}
+		says.True(t, found.Outcome == want.outcome && found.Partial, "without %s: %s, %d findings, partial %t", part,
+			found.Outcome, len(found.Findings), found.Partial)
 		opener := &index.Opener{Store: archive, Root: layout.DefaultRoot, Log: silent.Logger()}
 		w := index.Writer{Opener: opener, Put: archive.Put}
-		if err := w.Write(t.Context(), s, nil); part != "/logs/" && err == nil {
-			t.Errorf("without %s: an index is written", part)
-		}
+		says.True(t, part == "/logs/" || w.Write(t.Context(), s, nil) != nil, "without %s: an index is written", part)
 	}
 }
 
@@ -222,7 +217,6 @@ func TestManyWaitingActors(t *testing.T) {
 	}
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
 	says.Equal(t, r.Findings[0].Count, 5000, "actors in %s", r.Findings[0].Title)
-	if !slices.Contains(r.Missing, "Only 5000 of the actors that waited for resources were looked at.") {
-		t.Errorf("missing: %q", r.Missing)
-	}
+	says.True(t, slices.Contains(r.Missing, "Only 5000 of the actors that waited for resources were looked at."),
+		"missing: %q", r.Missing)
 }

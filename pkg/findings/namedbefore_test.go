@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // endsWith returns what is stored of a job that failed with an exception which something that it ran had raised: its
@@ -119,8 +120,6 @@ func TestRankAlone(t *testing.T) {
 		for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
 			got += f.Title
 		}
-		if got != want {
-			t.Errorf("%s: %q", raised, got)
-		}
+		says.Equal(t, got, want, "%s", raised)
 	}
 }

@@ -46,9 +46,7 @@ func TestOfJob(t *testing.T) {
 		kept := reportKept(t, dir, s, false)
 		for submission, want := range want {
 			one, err := whole.OfJob(submission)
-			if err != nil {
-				t.Fatalf("%s of %s: %v", submission, archive, err)
-			}
+			must.OK(t, err, "%s of %s", submission, archive)
 			first := ""
 			if len(one.Findings) > 0 {
 				first = one.Findings[0].Title
@@ -57,13 +55,11 @@ func TestOfJob(t *testing.T) {
 				func(part string) bool { return strings.Contains(first, part) }) {
 				t.Errorf("%s of %s: %s, %q; want %s, %q", submission, archive, one.Outcome, first, want[0], want[1])
 			}
-			if want[0] == catalog.Failed && !strings.Contains(one.Summary, strings.TrimSuffix(first, ".")) {
-				t.Errorf("%s of %s: the summary is %q", submission, archive, one.Summary)
-			}
+			says.True(t, want[0] != catalog.Failed || strings.Contains(one.Summary, strings.TrimSuffix(first, ".")),
+				"%s of %s: the summary is %q", submission, archive, one.Summary)
 			for _, f := range one.Findings {
-				if f.SubmissionID != "" && f.SubmissionID != submission {
-					t.Errorf("%s of %s: it has a finding of %s: %s", submission, archive, f.SubmissionID, f.Title)
-				}
+				says.True(t, f.SubmissionID == "" || f.SubmissionID == submission,
+					"%s of %s: it has a finding of %s: %s", submission, archive, f.SubmissionID, f.Title)
 				for _, cause := range f.Because {
 					if one.Finding(cause) == nil {
 						t.Errorf("%s of %s: it lacks the cause %s", submission, archive, whole.Finding(cause).Title)
@@ -77,9 +73,8 @@ func TestOfJob(t *testing.T) {
 			for _, from := range []*findings.Report{whole, kept} {
 				for _, id := range others {
 					again, err := from.OfJob("", id, submission)
-					if err != nil || !sameJSON(t, again, one) {
-						t.Errorf("%s of %s by %s: %v, another report", submission, archive, id, err)
-					}
+					says.True(t, err == nil && sameJSON(t, again, one), "%s of %s by %s: %v, another report",
+						submission, archive, id, err)
 				}
 			}
 		}
@@ -115,9 +110,8 @@ func TestAnswerOfJob(t *testing.T) {
 		w := httptest.NewRecorder()
 		route.Serve(w, &dashboard.Request{Request: r, Moment: *answers.MomentAt(s, 0)})
 		if want != "" {
-			if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), want) || w.Body.Len() > 700 {
-				t.Errorf("%.60s: %d %s", query, w.Code, w.Body)
-			}
+			says.True(t, w.Code == http.StatusNotFound && strings.Contains(w.Body.String(), want) &&
+				w.Body.Len() <= 700, "%.60s: %d %s", query, w.Code, w.Body)
 			continue
 		}
 		var got struct{ Data findings.Report }

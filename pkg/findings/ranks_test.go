@@ -3,6 +3,7 @@ package findings
 import (
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 )
 
@@ -29,9 +30,7 @@ func TestFirstRank(t *testing.T) {
 		"[Rank 9 Error Snippet]:\n" + own + "\n... " + rankCut + " ...\n":            "rank 9 raised ValueError: batch 7 is empty",
 		"[Rank 2 Error Snippet]:\nA worker health check failed.\nWorker info: ...\n": "rank 2: A worker health check failed.",
 	} {
-		if got := firstRankFailure(text, logged).reason(); got != want {
-			t.Errorf("%s\n%q, want %q", text, got, want)
-		}
+		says.Equal(t, firstRankFailure(text, logged).reason(), want, "%s", text)
 	}
 	if r := firstRankFailure("Rank 1 has failed", logged); r.rank != "" {
 		t.Errorf("no rank: %+v", r)

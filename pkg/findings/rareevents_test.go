@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -47,9 +48,8 @@ func TestPods(t *testing.T) {
 		switch f.Kind {
 		case findings.Pod:
 			pods = append(pods, f.Title)
-			if f.Severity != findings.Warning || f.First == "" || len(f.Entities) == 0 || len(f.Evidence) == 0 {
-				t.Errorf("%+v", f)
-			}
+			says.True(t, f.Severity == findings.Warning && f.First != "" && len(f.Entities) != 0 &&
+				len(f.Evidence) != 0, "%+v", f)
 		case findings.NodeDied:
 			node = text(f)
 		}
@@ -59,12 +59,9 @@ func TestPods(t *testing.T) {
 		`Pod lab-worker-c could not be started: Failed to pull image "ray:none": not found`,
 		`Pod lab-worker-c could not be started: Back-off pulling image "ray:none"`,
 	}
-	if !slices.Equal(pods, want) {
-		t.Errorf("got  %q\nwant %q", pods, want)
-	}
-	if !strings.Contains(node, "Pod lab-worker-b: Evicted: The node was low on resource: memory.") {
-		t.Errorf("the node that died: %s", node)
-	}
+	says.EqualSlices(t, pods, want)
+	says.True(t, strings.Contains(node, "Pod lab-worker-b: Evicted: The node was low on resource: memory."),
+		"the node that died: %s", node)
 	if again := report(t, indexed(t, folder(t, dir), s)); len(again.Findings) != len(r.Findings) {
 		t.Errorf("%d findings from the index, %d from events", len(again.Findings), len(r.Findings))
 	}
@@ -123,9 +120,7 @@ func TestAgents(t *testing.T) {
 			}
 			r := report(t, load(t, dir, rayevents.Session, nil))
 			i := slices.IndexFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind == findings.NodeDied })
-			if i < 0 || !strings.HasSuffix(r.Findings[i].Title, c.want) {
-				t.Fatalf("%+v", r.Findings)
-			}
+			must.True(t, i >= 0 && strings.HasSuffix(r.Findings[i].Title, c.want), "%+v", r.Findings)
 			if got := len(r.Findings[i].Evidence) > 1; got == (c.logs == nil || strings.HasSuffix(c.want, ": health check failed")) {
 				t.Errorf("%s", text(r.Findings[i]))
 			}
@@ -149,9 +144,8 @@ func TestPodsKeptOut(t *testing.T) {
 		event := strings.NewReplacer("lab-worker-a", "lab-worker-z", "FailedScheduling",
 			reason).Replace(rayevents.Of("PLATFORM")[1])
 		r := report(t, load(t, rareEvents(t, []string{event}), rayevents.Session, nil))
-		if len(r.Findings) != 1 || !strings.HasPrefix(r.Findings[0].Title, "Pod lab-worker-z "+what+": ") {
-			t.Errorf("%s: %+v", reason, r.Findings)
-		}
+		says.True(t, len(r.Findings) == 1 && strings.HasPrefix(r.Findings[0].Title, "Pod lab-worker-z "+what+": "),
+			"%s: %+v", reason, r.Findings)
 	}
 }
 
@@ -164,9 +158,8 @@ func TestHostilePods(t *testing.T) {
 			`"reason": "Failed`, `"reason": "Failed`+long).Replace(e))
 	}
 	text, err := json.Marshal(report(t, load(t, rareEvents(t, events), rayevents.Session, nil)))
-	if err != nil || len(text) > 100_000 || !strings.Contains(string(text), `"pod`) {
-		t.Errorf("%d bytes, %v", len(text), err)
-	}
+	says.True(t, err == nil && len(text) <= 100_000 && strings.Contains(string(text), `"pod`), "%d bytes, %v",
+		len(text), err)
 }
 
 // TestGroupFromEvents: a placement group that waits is found by its events alone.
@@ -177,9 +170,8 @@ func TestGroupFromEvents(t *testing.T) {
 			continue
 		}
 		want := "Placement group too-large was never placed: it asks for 2 bundles of 1.5 CPU, 1 GPU on a node with the labels zone=a, STRICT_SPREAD, and no node has any GPU"
-		if f.Title != want || f.Evidence[0].Source != "event" || !strings.Contains(f.Evidence[0].Text, "INFEASIBLE") {
-			t.Errorf("got  %s, %+v\nwant %s", f.Title, f.Evidence, want)
-		}
+		says.True(t, f.Title == want && f.Evidence[0].Source == "event" &&
+			strings.Contains(f.Evidence[0].Text, "INFEASIBLE"), "got  %s, %+v\nwant %s", f.Title, f.Evidence, want)
 		return
 	}
 	t.Errorf("%+v", r.Findings)
@@ -202,17 +194,13 @@ func TestGroupOfTrials(t *testing.T) {
 		dir := rareEvents(t, events)
 		storeLog(t, dir, "job-driver-raysubmit_bad.log", log)
 		r := report(t, load(t, dir, rayevents.Session, nil))
-		if only(r, "^Placement group [0-9a-f]{8}… "+of+" was never placed") == nil {
-			t.Errorf("%s%s", log, r.Summary)
-		}
+		says.True(t, only(r, "^Placement group [0-9a-f]{8}… "+of+" was never placed") != nil, "%s%s", log, r.Summary)
 	}
 }
 
 // TestSubmissionFromEvents: a submission that failed is found by its events alone, and so is the outcome.
 func TestSubmissionFromEvents(t *testing.T) {
 	r := report(t, load(t, rareEvents(t, rayevents.Of("SUBMISSION")), rayevents.Session, nil))
-	if r.Outcome != catalog.Failed || len(r.Findings) == 0 || r.Findings[0].Kind != findings.JobFailed ||
-		r.Findings[0].SubmissionID != "raysubmit_bad" {
-		t.Errorf("%s: %+v", r.Outcome, r.Findings)
-	}
+	says.True(t, r.Outcome == catalog.Failed && len(r.Findings) != 0 && r.Findings[0].Kind == findings.JobFailed &&
+		r.Findings[0].SubmissionID == "raysubmit_bad", "%s: %+v", r.Outcome, r.Findings)
 }

@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestReportedLogs: logs of drivers as people show them in public, of what needs GPUs, an object store or Kubernetes;
@@ -232,9 +234,7 @@ HTTP response body: {"kind":"Status","apiVersion":"v1","message":"services \"llm
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, chain := badJob(t, submissionWithLog(t, c.code, strings.TrimPrefix(c.log, "\n")))
-			if !regexp.MustCompile(c.title).MatchString(chain[0].Title) {
-				t.Error(chain[0].Title)
-			}
+			says.True(t, regexp.MustCompile(c.title).MatchString(chain[0].Title), chain[0].Title)
 		})
 	}
 }
@@ -255,9 +255,8 @@ func TestNotLetIn(t *testing.T) {
 		log := "\x1b[36m(Tokens pid=7)\x1b[0m " + c.printed + "\n" + trace("ray.exceptions.RayTaskError: \x1b[36mray::put()\x1b[39m (pid=8, ip=10.0.0.1)\n  File \"/app/a.py\", line 2, in put\n"+c.raised)
 		_, chain := badJob(t, submissionWithLog(t, 1, log, append(failed, driverOf(1, "raysubmit_bad"))...))
 		_, before, _ := strings.Cut(chain[len(chain)-1].Title, "; before that Tokens printed: ")
-		if len(chain) != 2 || before != c.before {
-			t.Errorf("%s: %+v, want %q", name, chain[len(chain)-1].Title, c.before)
-		}
+		says.True(t, len(chain) == 2 && before == c.before, "%s: %+v, want %q", name, chain[len(chain)-1].Title,
+			c.before)
 	}
 }
 
@@ -278,8 +277,7 @@ func TestLacksSome(t *testing.T) {
 		"a mistake":  {trace("IndexError: index 8 is out of bounds for axis 0 with size 5"), "row 7 skipped: amount is empty", false},
 	} {
 		_, chain := badJob(t, submissionWithLog(t, 1, "\x1b[36m(generate pid=7)\x1b[0m "+c.printed+"\n"+c.log, driverOf(1, "raysubmit_bad")))
-		if got := strings.HasSuffix(chain[0].Title, "; before that generate printed: "+c.printed); got != c.told {
-			t.Errorf("%s: %s", name, chain[0].Title)
-		}
+		says.Equal(t, strings.HasSuffix(chain[0].Title, "; before that generate printed: "+c.printed), c.told, "%s: %s",
+			name, chain[0].Title)
 	}
 }

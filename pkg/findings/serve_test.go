@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -98,10 +100,8 @@ func TestServeController(t *testing.T) {
 			storeLog(t, dir, "serve/controller_1560.log", c.log)
 			r := report(t, load(t, dir, rayevents.Session, nil))
 			told := slices.DeleteFunc(r.Findings, func(f *findings.Finding) bool { return f.Kind != findings.Serve })
-			if len(told) != 1 || told[0].Title != c.title || told[0].Severity != findings.Error ||
-				!strings.Contains(text(told[0]), "controller 1560") {
-				t.Errorf("%+v", told)
-			}
+			says.True(t, len(told) == 1 && told[0].Title == c.title && told[0].Severity == findings.Error &&
+				strings.Contains(text(told[0]), "controller 1560"), "%+v", told)
 		})
 	}
 }
@@ -113,9 +113,7 @@ func TestRefusedOfSeveral(t *testing.T) {
 	storeLog(t, dir, "serve/controller_1560.log", "INFO"+at+"Importing and building app 'shop'.\nINFO"+at+"Importing and building app 'blog'.\n"+
 		"ERROR"+at+"Traceback (most recent call last):\n  File \"application_state.py\", line 715, in apply_app_config\nValueError: no deployment\n")
 	for _, f := range report(t, load(t, dir, rayevents.Session, nil)).Findings {
-		if f.Kind == findings.Serve {
-			t.Errorf("%+v", f)
-		}
+		says.True(t, f.Kind != findings.Serve, "%+v", f)
 	}
 }
 
@@ -139,10 +137,9 @@ func TestEngineOfReplica(t *testing.T) {
 		storeLog(t, dir, worker, c.log)
 		storeLog(t, dir, "serve/controller_1560.log", "ERROR 2026-11-22 10:16:01,857 controller 1560 -- Exception in Replica(id='w1', deployment='LLMServer', app='llm'), the replica will be stopped.\n"+own+said+"\n")
 		want := "Deployment LLMServer of application llm did not start: its replicas raised " + c.want
-		if !slices.ContainsFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings,
-			func(f *findings.Finding) bool { return f.Title == want }) {
-			t.Errorf("%q: no %q", said, want)
-		}
+		says.True(t,
+			slices.ContainsFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings,
+				func(f *findings.Finding) bool { return f.Title == want }), "%q: no %q", said, want)
 	}
 }
 
@@ -164,9 +161,8 @@ func TestDeployedAgain(t *testing.T) {
 		}
 		told := slices.DeleteFunc(report(t, load(t, dir, rayevents.Session, nil)).Findings,
 			func(f *findings.Finding) bool { return f.Kind != findings.Serve })
-		if len(told) != 1 || told[0].Severity != c.want {
-			t.Errorf("then a replica of %q started, and it is %s: %+v", c.started, c.saved, told)
-		}
+		says.True(t, len(told) == 1 && told[0].Severity == c.want, "then a replica of %q started, and it is %s: %+v",
+			c.started, c.saved, told)
 	}
 }
 
@@ -214,15 +210,12 @@ func TestJSONLogs(t *testing.T) {
 			for path, text := range whole {
 				err = errors.Join(err, os.WriteFile(path, []byte(inJSON(text)), 0o644))
 			}
-			if err != nil || len(whole) == 0 {
-				t.Fatalf("%d logs changed, %v", len(whole), err)
-			}
+			must.True(t, err == nil && len(whole) != 0, "%d logs changed, %v", len(whole), err)
 			got := report(t, load(t, dir, ref, nil))
 			for i := range max(len(got.Findings), len(want.Findings)) {
-				if i >= len(got.Findings) || i >= len(want.Findings) ||
-					got.Findings[i].Title != want.Findings[i].Title || got.Findings[i].Count != want.Findings[i].Count {
-					t.Fatalf("finding %d differs: %d in JSON, %d in text", i, len(got.Findings), len(want.Findings))
-				}
+				must.True(t, i < len(got.Findings) && i < len(want.Findings) &&
+					got.Findings[i].Title == want.Findings[i].Title && got.Findings[i].Count == want.Findings[i].Count,
+					"finding %d differs: %d in JSON, %d in text", i, len(got.Findings), len(want.Findings))
 			}
 			if archive == "serve_crash" && !strings.Contains(got.Summary, "feature store unreachable at redis:6379") {
 				t.Errorf("%s: %s", got.Outcome, got.Summary)

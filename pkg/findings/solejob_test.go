@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -39,7 +40,5 @@ func TestJobThen(t *testing.T) {
 			}
 		}
 	}
-	if found < 100 {
-		t.Errorf("a sole job in %d cases", found)
-	}
+	says.True(t, found >= 100, "a sole job in %d cases", found)
 }

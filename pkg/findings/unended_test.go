@@ -11,6 +11,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -167,15 +168,13 @@ func TestUnended(t *testing.T) {
 				}
 				t.Fatalf("the first finding is not like %q: %s", c.title, r.Summary)
 			}
-			if r.Outcome != catalog.Unfinished {
-				t.Errorf("the outcome is %s", r.Outcome)
-			}
-			if !slices.ContainsFunc(r.Findings, func(f *findings.Finding) bool {
-				return f.Kind == findings.Unended && f.SubmissionID == open &&
-					regexp.MustCompile(c.own).MatchString(f.Title)
-			}) {
-				t.Errorf("no finding of the job is like %q", c.own)
-			}
+			says.Equal(t, r.Outcome, catalog.Unfinished, "the outcome")
+			says.True(t,
+				slices.ContainsFunc(r.Findings,
+					func(f *findings.Finding) bool {
+						return f.Kind == findings.Unended && f.SubmissionID == open &&
+							regexp.MustCompile(c.own).MatchString(f.Title)
+					}), "no finding of the job is like %q", c.own)
 		})
 	}
 }
@@ -202,9 +201,8 @@ func TestHeadEndedAlone(t *testing.T) {
 		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End),
 			`{"end": "2026-11-22T10:16:31Z"}`)
 		r := report(t, load(t, dir, rayevents.Session, nil))
-		if got := r.Findings[0].Kind == findings.NodeDied; got != c.want {
-			t.Errorf("%s: the first finding is %s", name, r.Findings[0].Title)
-		}
+		says.Equal(t, r.Findings[0].Kind == findings.NodeDied, c.want, "%s: the first finding is %s", name,
+			r.Findings[0].Title)
 	}
 }
 
@@ -264,9 +262,7 @@ func TestGCSStoodStill(t *testing.T) {
 					got += f.Title
 				}
 			}
-			if (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-				t.Errorf("%q, want %q", got, c.want)
-			}
+			says.True(t, (c.want == "") == (got == "") && strings.Contains(got, c.want), "%q, want %q", got, c.want)
 		})
 	}
 }
@@ -282,9 +278,7 @@ func TestTrainsOwn(t *testing.T) {
 				return f.Kind == findings.ActorDied && strings.Contains(f.Title, class)
 			})
 		}
-		if !told(events) {
-			t.Errorf("no finding is about the program's own %s", class)
-		}
+		says.True(t, told(events), "no finding is about the program's own %s", class)
 		controller := deadActor("TrainController", "x", "", "x")[:1]
 		if got, want := told(append(events, controller...)), class == "DatasetState"; got != want {
 			t.Errorf("beside a controller of Train: %s: %t", class, got)
@@ -322,9 +316,7 @@ func TestWaitsNow(t *testing.T) {
 			s := load(t, dir, rayevents.Session, nil)
 			r := reportKept(t, dir, s, true)
 			at := slices.IndexFunc(r.Jobs, func(j findings.Job) bool { return j.SubmissionID == open })
-			if at < 0 || !strings.Contains(r.Jobs[at].Summary, c.want) {
-				t.Errorf("want %q: %+v", c.want, r.Jobs)
-			}
+			says.True(t, at >= 0 && strings.Contains(r.Jobs[at].Summary, c.want), "want %q: %+v", c.want, r.Jobs)
 		})
 	}
 	dir, ref := cluster(t, "actor_deadlock")
@@ -333,7 +325,5 @@ func TestWaitsNow(t *testing.T) {
 		At: s.Start + (s.End-s.Start)/10*7})
 	must.OK(t, err)
 	const want = "is running: it has waited for ShardOwner.run since 00:07:23 UTC; in it preprocess_shard waited for 1 CPU: ShardOwner held 6 of 6 CPU."
-	if !strings.HasSuffix(r.Jobs[0].Summary, want) {
-		t.Errorf("the end of a chain: %s", r.Jobs[0].Summary)
-	}
+	says.True(t, strings.HasSuffix(r.Jobs[0].Summary, want), "the end of a chain: %s", r.Jobs[0].Summary)
 }

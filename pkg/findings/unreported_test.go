@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // idOfTask is the ID that failedTask gives a task of the job 00000001.
@@ -72,9 +74,7 @@ func TestOwnerThatWasKilled(t *testing.T) {
 		events := slices.Concat(actor, failedTask(1, "mosaic", "TASK_EXECUTION_EXCEPTION", trace(said)), []string{driverOf(1, "raysubmit_bad")})
 		_, chain := badJob(t, submissionWithLog(t, 1, trace(said), events...))
 		want := "mosaic failed: OwnerDiedError: Failed to retrieve an object whose owner, actor TileCache, had ended" + title
-		if got := chain[len(chain)-1].Title; got != want {
-			t.Errorf("%s: %s", how, got)
-		}
+		says.Equal(t, chain[len(chain)-1].Title, want, "%s", how)
 
 		// Ray kept only the end of the task's error, and the driver has words of its own.
 		_, cut, _ := strings.Cut(said, "during ")
@@ -82,9 +82,7 @@ func TestOwnerThatWasKilled(t *testing.T) {
 		_, chain = badJob(t, submissionWithLog(t, 1, trace("RuntimeError: 0 of 2 tiles are there"), events...))
 		because := strings.TrimSuffix(title, ". The object's owner has exited.")
 		want = "mosaic failed: OwnerDiedError: an object was lost: its owner, actor TileCache, has died" + because + "."
-		if got := chain[len(chain)-1].Title; got != want {
-			t.Errorf("%s, cut: %s", how, got)
-		}
+		says.Equal(t, chain[len(chain)-1].Title, want, "%s, cut", how)
 	}
 }
 
@@ -94,9 +92,7 @@ func TestToldToExit(t *testing.T) {
 		events := slices.Concat(submittedBy(driver(1), failedTask(1, "plan", "", ""), "10:15:44", "10:15:45", "RUNNING"),
 			[]string{executed("plan", trace(raised)), driverOf(1, "raysubmit_bad")})
 		r, _ := badJob(t, submissionWithLog(t, 1, trace("RuntimeError: no plan"), events...))
-		if got := strings.Contains(r.Findings[0].Title, "plan failed: "); got != counts {
-			t.Errorf("%s: %+v", raised, r.Findings[0])
-		}
+		says.Equal(t, strings.Contains(r.Findings[0].Title, "plan failed: "), counts, "%s: %+v", raised, r.Findings[0])
 	}
 }
 

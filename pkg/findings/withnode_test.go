@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 )
@@ -40,9 +41,7 @@ func TestEndedWithNode(t *testing.T) {
 		first := r.Findings[0]
 		own := only(r, "^Job 00000001 ended with the node of its driver, 10.0.0.2$")
 		if !c.want {
-			if own != nil {
-				t.Errorf("%s: %s", name, own.Title)
-			}
+			says.True(t, own == nil, "%s: %+v", name, own)
 			continue
 		}
 		if !regexp.MustCompile(`^Node 10\.0\.0\.2 died unexpectedly: .*; with it failed job 00000001$`).MatchString(first.Title) || own == nil ||

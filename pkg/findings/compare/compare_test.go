@@ -36,9 +36,7 @@ func cluster(t testing.TB, dir, archive string) catalog.Entry {
 	must.OK(t, recording.Unpack(filepath.Join("..", "testdata", archive+".tar.gz"), dir))
 	name := strings.NewReplacer("-", "", ".", "").Replace(archive)
 	found, err := filepath.Glob(filepath.Join(dir, "log", name+"_cases", "session_*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%s: %d sessions, %v", archive, len(found), err)
-	}
+	must.True(t, err == nil && len(found) == 1, "%s: %d sessions, %v", archive, len(found), err)
 	return catalog.Entry{Ref: layout.Session{Namespace: "cases", Cluster: name, Name: filepath.Base(found[0])}}
 }
 
@@ -218,9 +216,8 @@ func TestSums(t *testing.T) {
 			at = moment
 		}
 		r := b.run(t, q, nil)
-		if r.FunctionsLeftOut != 0 || len(r.Functions) < 5 && b.at == 0 {
-			t.Fatalf("%d functions, %d left out", len(r.Functions), r.FunctionsLeftOut)
-		}
+		must.True(t, r.FunctionsLeftOut == 0 && (len(r.Functions) >= 5 || b.at != 0), "%d functions, %d left out",
+			len(r.Functions), r.FunctionsLeftOut)
 		finished := 0
 		for side, e := range map[*compare.Side]catalog.Entry{r.Session: session, r.With: with} {
 			want := expected(attempts(t, dir, e.Ref), at)
@@ -241,19 +238,15 @@ func TestSums(t *testing.T) {
 					!near(got.Max, w.Max) {
 					t.Errorf("%s: %s: times %+v, want %+v", side.Cluster, f.Name, got, *w)
 				}
-				if !near(f.Difference, f.Session.Total-f.With.Total) {
-					t.Errorf("%s: the difference is %v", f.Name, f.Difference)
-				}
+				says.True(t, near(f.Difference, f.Session.Total-f.With.Total), "%s: the difference is %v", f.Name,
+					f.Difference)
 				total += got.Total
 				finished += got.Finished
 			}
-			if !near(side.Tasks.Total, total) {
-				t.Errorf("%s: all tasks took %v, its functions %v", side.Cluster, side.Tasks.Total, total)
-			}
+			says.True(t, near(side.Tasks.Total, total), "%s: all tasks took %v, its functions %v", side.Cluster,
+				side.Tasks.Total, total)
 		}
-		if finished == 0 && b.at == 0 {
-			t.Error("nothing finished")
-		}
+		says.True(t, finished != 0 || b.at != 0, "nothing finished")
 		if !slices.IsSortedFunc(r.Functions,
 			func(a, b compare.Function) int { return cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)) }) {
 			t.Error("the functions that differ most are not first")
@@ -285,29 +278,22 @@ func TestReport(t *testing.T) {
 	node := opened.Session.Nodes[0]
 	r := b.run(t, compare.Question{Session: session, Earlier: []catalog.Entry{with}, Asked: compare.Asked{Top: 2}},
 		used{node.IP})
-	if !slices.Contains(r.Settings, compare.Setting{Name: "Ray", Session: "2.60.0", With: "2.55.1"}) {
-		t.Errorf("%q changed, want also Ray's version", r.Settings)
-	}
-	if r.Session.Cluster != "fine260" || r.With.Cluster != "fine255" || r.Session.Outcome != "succeeded" ||
-		r.Session.Tasks.Retries != 1 || r.Session.Tasks.Failed != 3 {
-		t.Errorf("sides %+v and %+v", r.Session, r.With)
-	}
-	if len(r.Functions) != 2 || r.FunctionsLeftOut != 3 || r.Functions[0].Name != "flaky" {
-		t.Errorf("%d functions, %d left out: %+v", len(r.Functions), r.FunctionsLeftOut, r.Functions)
-	}
+	says.True(t, slices.Contains(r.Settings, compare.Setting{Name: "Ray", Session: "2.60.0", With: "2.55.1"}),
+		"%q changed, want also Ray's version", r.Settings)
+	says.True(t, r.Session.Cluster == "fine260" && r.With.Cluster == "fine255" && r.Session.Outcome == "succeeded" &&
+		r.Session.Tasks.Retries == 1 && r.Session.Tasks.Failed == 3, "sides %+v and %+v", r.Session, r.With)
+	says.True(t, len(r.Functions) == 2 && r.FunctionsLeftOut == 3 && r.Functions[0].Name == "flaky",
+		"%d functions, %d left out: %+v", len(r.Functions), r.FunctionsLeftOut, r.Functions)
 	in := map[string][]string{}
 	for _, f := range r.Findings {
 		in[f.In] = append(in[f.In], f.Title)
 		says.Equal(t, f.Session == nil, f.In == compare.InWith, "%s is in %s: %v, %v", f.Title, f.In, f.Session, f.With)
 		says.Equal(t, f.With == nil, f.In == compare.InSession, "%s is in %s: %v, %v", f.Title, f.In, f.Session, f.With)
 	}
-	if len(in[compare.InBoth]) != 2 || len(in[compare.InSession]) != 1 || len(in[compare.InWith]) != 1 {
-		t.Errorf("findings %q", in)
-	}
-	if len(r.Nodes) != 1 || r.Nodes[0].Type != "head" || r.Nodes[0].CPU != 4 || r.Nodes[0].Session.Count != 1 ||
-		r.Nodes[0].With.Count != 1 {
-		t.Errorf("nodes %+v", r.Nodes)
-	}
+	says.True(t, len(in[compare.InBoth]) == 2 && len(in[compare.InSession]) == 1 && len(in[compare.InWith]) == 1,
+		"findings %q", in)
+	says.True(t, len(r.Nodes) == 1 && r.Nodes[0].Type == "head" && r.Nodes[0].CPU == 4 &&
+		r.Nodes[0].Session.Count == 1 && r.Nodes[0].With.Count == 1, "nodes %+v", r.Nodes)
 	_, ended := opened.Life(t.Context()) // no end of it is stored: when its last object was
 	hours := float64(ended.UnixNano()-node.Start) / float64(time.Hour)
 	if math.Abs(r.Session.Asked.CPU-4*hours) > 4e-3/3600*2 || r.Session.Asked.GPU != 0 || r.Session.Asked.Memory <= 0 {
@@ -318,9 +304,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("used %+v", u)
 	}
 	of, err := compare.Comparer{Findings: findings.Reader{Metrics: used{node.IP}}}.Used(t.Context(), opened)
-	if err != nil || of == nil || !near(of.CPU, r.Session.Used.CPU) {
-		t.Errorf("what its nodes used, by itself: %+v, %v", of, err)
-	}
+	says.True(t, err == nil && of != nil && near(of.CPU, r.Session.Used.CPU), "what its nodes used, by itself: %+v, %v",
+		of, err)
 }
 
 // TestLostNodes: a node that died unexpectedly is told.
@@ -329,9 +314,8 @@ func TestLostNodes(t *testing.T) {
 	session, with := cluster(t, dir, "node_death"), cluster(t, dir, "fine-2.60")
 	b := bench{dir: dir}
 	r := b.run(t, compare.Question{Session: session, With: &with}, nil)
-	if r.Session.Nodes.Lost == 0 || r.With.Nodes.Lost != 0 || r.Session.Used != nil {
-		t.Errorf("%+v and %+v", r.Session.Nodes, r.With.Nodes)
-	}
+	says.True(t, r.Session.Nodes.Lost != 0 && r.With.Nodes.Lost == 0 && r.Session.Used == nil, "%+v and %+v",
+		r.Session.Nodes, r.With.Nodes)
 }
 
 // TestSettingsOfJobs: settings are named by their jobs if only one of the two sessions has several.
@@ -344,9 +328,7 @@ func TestSettingsOfJobs(t *testing.T) {
 	for _, s := range r.Settings {
 		names[s.Name] = true
 	}
-	if !names["fine: entrypoint"] || !names["segv: entrypoint"] || names["entrypoint"] {
-		t.Errorf("%q", r.Settings)
-	}
+	says.True(t, names["fine: entrypoint"] && names["segv: entrypoint"] && !names["entrypoint"], "%q", r.Settings)
 }
 
 // TestRunsOfJobs: a job is compared with its run before, in the same session or an earlier one, or with the one that is
@@ -393,9 +375,8 @@ func TestRunsOfJobs(t *testing.T) {
 		r, err := compare.Comparer{Open: b.open}.Run(t.Context(), tc.q)
 		if tc.nothing != "" {
 			var nothing *compare.NothingError
-			if !errors.As(err, &nothing) || !strings.Contains(nothing.Detail, tc.nothing) || nothing.Advice == "" {
-				t.Errorf("%s: %v, want %q", tc.name, err, tc.nothing)
-			}
+			says.True(t, errors.As(err, &nothing) && strings.Contains(nothing.Detail, tc.nothing) &&
+				nothing.Advice != "", "%s: %v, want %q", tc.name, err, tc.nothing)
 			continue
 		}
 		if err != nil {
@@ -405,13 +386,11 @@ func TestRunsOfJobs(t *testing.T) {
 		says.Equal(t, r.Session.Cluster+" "+r.Session.Job.Name(), tc.job, tc.name)
 		says.Equal(t, r.With.Cluster+" "+r.With.Job.Name(), tc.with, tc.name)
 		says.EqualSlices(t, b.opened, tc.opened, "%s: opened", tc.name)
-		if r.Session.Tasks.Attempts != 2 || r.Session.Seconds > 20 || r.Session.Outcome != "failed" {
-			t.Errorf("%s: %+v", tc.name, r.Session)
-		}
+		says.True(t, r.Session.Tasks.Attempts == 2 && !(r.Session.Seconds > 20) && r.Session.Outcome == "failed",
+			"%s: %+v", tc.name, r.Session)
 		for _, f := range r.Findings {
-			if f.Session != nil && strings.Contains(f.Title, "segv") {
-				t.Errorf("%s: another job's finding: %s", tc.name, f.Title)
-			}
+			says.True(t, f.Session == nil || !strings.Contains(f.Title, "segv"), "%s: another job's finding: %s",
+				tc.name, f.Title)
 		}
 	}
 }

@@ -23,15 +23,12 @@ func TestBounds(t *testing.T) {
 		a.findings = append(a.findings, &findings.Finding{Kind: fmt.Sprint("kind", i), Severity: findings.Info})
 	}
 	r := newReport(a, b, DefaultTop)
-	if len(r.Functions) != DefaultTop || r.FunctionsLeftOut != 1000-DefaultTop || r.Functions[0].Name != "f999" {
-		t.Errorf("%d functions, %d left out, the first is %s", len(r.Functions), r.FunctionsLeftOut,
-			r.Functions[0].Name)
-	}
-	if len(r.Findings) != maxRows || r.FindingsLeftOut != 1000-maxRows || len(r.Nodes) != maxRows ||
-		r.NodesLeftOut != 1000-maxRows {
-		t.Errorf("%d findings, %d left out; %d types of nodes, %d left out", len(r.Findings), r.FindingsLeftOut,
-			len(r.Nodes), r.NodesLeftOut)
-	}
+	says.True(t, len(r.Functions) == DefaultTop && r.FunctionsLeftOut == 1000-DefaultTop &&
+		r.Functions[0].Name == "f999", "%d functions, %d left out, the first is %s", len(r.Functions),
+		r.FunctionsLeftOut, r.Functions[0].Name)
+	says.True(t, len(r.Findings) == maxRows && r.FindingsLeftOut == 1000-maxRows && len(r.Nodes) == maxRows &&
+		r.NodesLeftOut == 1000-maxRows, "%d findings, %d left out; %d types of nodes, %d left out", len(r.Findings),
+		r.FindingsLeftOut, len(r.Nodes), r.NodesLeftOut)
 }
 
 // TestCausesFirst: what failed is told in the order of the reports, in which causes are before what followed.
@@ -89,12 +86,8 @@ func TestFindJob(t *testing.T) {
 		"": -1, "night": -1, "raysubmit": -1, "05000000": -1,
 	} {
 		job, err := FindJob(jobs, name)
-		if (err == nil) != (want >= 0) || want >= 0 && job != &jobs[want] {
-			t.Errorf("%q: %+v, %v", name, job, err)
-		}
-		if err != nil && !strings.Contains(err.Error(), "nightly-41, nightly-42") {
-			t.Error(err)
-		}
+		says.True(t, (err == nil) == (want >= 0) && (want < 0 || job == &jobs[want]), "%q: %+v, %v", name, job, err)
+		says.True(t, err == nil || strings.Contains(err.Error(), "nightly-41, nightly-42"), err)
 	}
 	if _, err := FindJob(nil, "x"); err == nil || !strings.Contains(err.Error(), "nothing is stored of any") {
 		t.Error(err)
@@ -128,8 +121,7 @@ func TestSettings(t *testing.T) {
 		s := &Side{settings: settings{}}
 		s.settings.addPlain(key{name: "Ray"}, ray)
 		s.settings.addPlain(key{name: "Python"}, "3.11.9")
-		s.settings.addJob("nightly", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata},
-			hide)
+		s.settings.addJob("nightly", &moment.Job{Entrypoint: "python x.py", RuntimeEnv: env, Metadata: metadata}, hide)
 		return s
 	}
 	long := strings.Repeat("l", maxName)
@@ -188,9 +180,8 @@ func TestNamesOfJobs(t *testing.T) {
 	for _, one := range differences(s, &Side{}) {
 		names[one.Name] = true
 		order += one.Session
-		if !utf8.ValidString(one.Name) || len(one.Name) > maxName || !strings.HasSuffix(one.Name, ": entrypoint") {
-			t.Errorf("%q is cut within a letter, or too long", one.Name)
-		}
+		says.True(t, utf8.ValidString(one.Name) && len(one.Name) <= maxName &&
+			strings.HasSuffix(one.Name, ": entrypoint"), "%q is cut within a letter, or too long", one.Name)
 	}
 	says.Equal(t, len(names), 3, "%v", names)
 	for range 20 {
@@ -198,9 +189,7 @@ func TestNamesOfJobs(t *testing.T) {
 		for _, one := range differences(s, &Side{}) {
 			again += one.Session
 		}
-		if again != "0123" || again != order {
-			t.Fatalf("the order is %s, then %s", order, again)
-		}
+		must.True(t, again == "0123" && again == order, "the order is %s, then %s", order, again)
 	}
 }
 
@@ -209,9 +198,7 @@ func TestAskedForm(t *testing.T) {
 	for _, a := range []Asked{{Top: 1}, {"a b", "c&d", MaxTop}, {}} {
 		form := a.Form()
 		for name := range form {
-			if !slices.Contains(Params, name) {
-				t.Errorf("%+v has the parameter %s", a, name)
-			}
+			says.True(t, slices.Contains(Params, name), "%+v has the parameter %s", a, name)
 		}
 		want := a
 		if want.Top == 0 {

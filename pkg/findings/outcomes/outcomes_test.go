@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -72,9 +73,7 @@ func TestSignaturesOfTheSame(t *testing.T) {
 		}
 	}
 	facade, other := findings.Finding{Title: "Task defaced failed"}, findings.Finding{Title: "Task effaced failed"}
-	if facade.Signature() == other.Signature() {
-		t.Error("words of the letters a to f are not told apart")
-	}
+	says.True(t, facade.Signature() != other.Signature(), "words of the letters a to f are not told apart")
 }
 
 func TestEndingHasSignatures(t *testing.T) {

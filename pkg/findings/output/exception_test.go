@@ -3,6 +3,8 @@ package output
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestExceptionOf(t *testing.T) {
@@ -185,9 +187,7 @@ func TestExceptionOf(t *testing.T) {
 			Exception{Type: "ImportError", Rest: "libz.so.1: cannot open"}},
 		{"none", "all is well: nothing happened\n", Exception{}},
 	} {
-		if got := ExceptionOf(c.text); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
-		}
+		says.Equal(t, ExceptionOf(c.text), c.want, "%s", c.name)
 	}
 }
 

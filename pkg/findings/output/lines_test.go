@@ -151,9 +151,8 @@ func TestErrorBefore(t *testing.T) {
 		says.Equal(t, ErrorBefore(log, "Job a failed: "+last), want, "%.60q", log)
 	}
 	long := "cannot find b in " + strings.Repeat("/etc/perl ", MaxTitle/5) + "\n"
-	if got := ErrorBefore(long, "Job a failed: "+LastWords(long)); got != "" {
-		t.Errorf("a line that a title has up to its limit is told again: %q", got)
-	}
+	says.Equal(t, ErrorBefore(long, "Job a failed: "+LastWords(long)), "",
+		"a line that a title has up to its limit is told again")
 }
 
 // TestSaidByWorkers: the last error that a worker printed counts, none of Ray's own actors, and a wait or a plain line
@@ -182,9 +181,8 @@ func TestSaidByWorkers(t *testing.T) {
 		{"\x1b[36m(f pid=7)\x1b[0m geo.acme.example did not answer in 2 s\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "geo.acme.example did not answer in 2 s"},
 	} {
 		who, said, _ := SaidByWorkers(c.log, "", func(class string) bool { return class == "Controller" }, noOthers, c.orElse)
-		if said != c.want || strings.Contains(who, "f") != (said != "") {
-			t.Errorf("%q: %q of %q, want %q", c.log, said, who, c.want)
-		}
+		says.True(t, said == c.want && strings.Contains(who, "f") == (said != ""), "%q: %q of %q, want %q", c.log, said,
+			who, c.want)
 	}
 }
 

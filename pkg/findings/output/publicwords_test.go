@@ -31,10 +31,8 @@ func TestSaysNothing(t *testing.T) {
 		log := cause + "\n" + noise + "\n" + last + "\n"
 		says.Equal(t, ErrorBefore(log, "Job a failed: "+last), cause, "%s", noise)
 	}
-	if got := LastWords("└─ acme 11.9*  does not exist (perhaps a typo or a missing channel).\n"); got !=
-		"acme 11.9*  does not exist (perhaps a typo or a missing channel)." {
-		t.Errorf("a branch of a tree: %q", got)
-	}
+	says.Equal(t, LastWords("└─ acme 11.9*  does not exist (perhaps a typo or a missing channel).\n"),
+		"acme 11.9*  does not exist (perhaps a typo or a missing channel).", "a branch of a tree")
 }
 
 // TestLastOfWorkers: of a worker that a signal, a watchdog or a launcher ended the words count that say why.
@@ -82,9 +80,7 @@ func TestLastOfWorkers(t *testing.T) {
 			"Root Cause (first observed failure):", "  exitcode  : 1 (pid: 22)", strings.Repeat("=", 60)),
 	} {
 		_, said, _ := SaidByWorkers(log, "", func(string) bool { return false })
-		if !strings.Contains(said, want) {
-			t.Errorf("%q, want %q", said, want)
-		}
+		says.True(t, strings.Contains(said, want), "%q, want %q", said, want)
 	}
 }
 
@@ -343,9 +339,7 @@ func TestReasonOfService(t *testing.T) {
 		`bad batch: [` + long + `], 'detail': 'short', last`: "1, 0.0131, ], 'detail': 'short', last",
 	} {
 		got := ExceptionOf("Traceback (most recent call last):\n  File \"a.py\", line 1\nacme.SendError: " + message + "\n").Message
-		if !strings.HasSuffix(got, want) || len(got) > MaxMessage+len("…") {
-			t.Errorf("%q, want %q", got, want)
-		}
+		says.True(t, strings.HasSuffix(got, want) && len(got) <= MaxMessage+len("…"), "%q, want %q", got, want)
 	}
 }
 

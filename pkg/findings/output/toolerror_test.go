@@ -2,6 +2,8 @@ package output
 
 import "testing"
 
+import "github.com/rayhistory/historyserver/internal/testkit/says"
+
 // TestToolError: the exception behind which a tool printed no error, or else the last line that says why, wherever it
 // is; what only says that a step failed, what succeeded and what a tool only warned of are not why.
 func TestToolError(t *testing.T) {
@@ -21,9 +23,7 @@ func TestToolError(t *testing.T) {
 		"a wrapped command":        {"x.c: fatal error: y.h is missing\nerror: Command '['gcc', '-Wall',\n'-c', 'x.c']' returned non-zero\nexit status 1.\n", "x.c: fatal error: y.h is missing"},
 		"what pip says of its own": {"fatal: could not read a\nerror: subprocess-exited-with-error\n\n× git clone did not run successfully.\n│ exit code: 128\n╰─> See above for output.\n\nnote: This error originates from a subprocess.\n", "fatal: could not read a"},
 	} {
-		if got := ToolError(c.printed); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, ToolError(c.printed), c.want, "%s", name)
 	}
 }
 
@@ -39,9 +39,7 @@ func TestUnanswered(t *testing.T) {
 		last + "Collecting lake\nInstalling lake\n" + none:                                                                  found,
 		none: found,
 	} {
-		if got := LastWords("loading\n" + log); got != want {
-			t.Errorf("%q: %q, want %q", log, got, want)
-		}
+		says.Equal(t, LastWords("loading\n"+log), want, "%q", log)
 	}
 }
 
@@ -55,8 +53,6 @@ func TestCausesOfUV(t *testing.T) {
 		"  × No solution found:\n  ╰─▶ Because a is not there, it is unsatisfiable.\n\n      hint: An index URL (https://a) could not be\n      queried (401 Unauthorized).\n": "× No solution found: An index URL (https://a) could not be queried (401 Unauthorized).",
 		"error: No solution found\n  cause: Because a is not there\n\nhint: An index URL (https://a) could not be queried (401 Unauthorized)\n":                                "error: No solution found, caused by: An index URL (https://a) could not be queried (401 Unauthorized)",
 	} {
-		if got := LastWords(log); got != want {
-			t.Errorf("%q: %q, want %q", log, got, want)
-		}
+		says.Equal(t, LastWords(log), want, "%q", log)
 	}
 }

@@ -3,6 +3,8 @@ package output
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestLastWordsOfTools: what tools print as they end, in the forms that people report, with lists, trees, boxes and
@@ -101,9 +103,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"a table":      {"╭──────────────────╮\n│ Trial     failed │\n├──────────────────┤\n│ fit_0    errored │\n╰──────────────────╯\nbye\n", "bye"},
 		"rich's frame": {"ERROR: disk of lake-7 is full\n╭───── Traceback (most recent call last) ─────╮\n│ /app/a.py:3 in load │\n│ ❱ 3 raise Failed() │\n╰─────────────────────╯\n", "ERROR: disk of lake-7 is full"},
 	} {
-		if got := LastWords(c.log); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
+		says.Equal(t, LastWords(c.log), c.want, "%s", name)
 	}
 }
 
@@ -117,9 +117,7 @@ func TestBare(t *testing.T) {
 		"loaded 400 rows\nexport failed\n": "",
 	} {
 		said := LastWords(log)
-		if got := ErrorBefore(log, said); got != want {
-			t.Errorf("before %q: %q, want %q", said, got, want)
-		}
+		says.Equal(t, ErrorBefore(log, said), want, "before %q", said)
 	}
 }
 
@@ -160,8 +158,6 @@ func TestBuiltPackage(t *testing.T) {
 		"error: command 'gcc' failed: No such file or directory\nERROR: Failed to build installable wheels for some pyproject.toml based projects (pycocotools)\n": "error: command 'gcc' failed: No such file or directory (in the build of pycocotools)",
 		"error: failed to build image 'trainer'\n": "error: failed to build image 'trainer'",
 	} {
-		if got := LastWords(log); got != want {
-			t.Errorf("%q:\n%q, want %q", log, got, want)
-		}
+		says.Equal(t, LastWords(log), want, "%q", log)
 	}
 }

@@ -3,6 +3,8 @@ package output
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestLastTraceback(t *testing.T) {
@@ -25,13 +27,9 @@ func TestLastTraceback(t *testing.T) {
 func TestBehind(t *testing.T) {
 	e := Exception{Type: "RuntimeError", Message: "no heartbeat"}
 	text := TracebackStart + "\n    raise RuntimeError(\"no heartbeat\")\nRuntimeError: no heartbeat\nbye\n"
-	if got := Behind(text, e); got != "\nbye\n" {
-		t.Errorf("%q", got)
-	}
+	says.Equal(t, Behind(text, e), "\nbye\n")
 	text = TracebackStart + "\nRuntimeError: Task <Task pending coro=f()> is gone" + strings.Repeat(".", MaxMessage) + "\nbye\n"
-	if got := Behind(text, ExceptionOf(text)); got != "\nbye\n" {
-		t.Errorf("%q behind a long message", got)
-	}
+	says.Equal(t, Behind(text, ExceptionOf(text)), "\nbye\n", "behind a long message")
 	text = TracebackStart + "\nRuntimeError: Loading … failed\nLoading the next one\nbye\n"
 	if got := Behind(text, ExceptionOf(text)); got != "\nLoading the next one\nbye\n" {
 		t.Errorf("%q behind a message with an ellipsis of its own", got)
@@ -102,8 +100,7 @@ func TestHostileLogs(t *testing.T) {
 		"causes of destructors":           "Exception ignored in: f: " + directCause + "\n" + TracebackStart + "\n",
 		"copied from workers": "(raylet) " + TracebackStart + "\n" + frame + "\n" + whileHandling + "\n\n" +
 			TracebackStart + "\n",
-		"causes of causes": TracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause +
-			"\n\n",
+		"causes of causes": TracebackStart + "\n" + frame + "\nValueError: boom\n\n" + directCause + "\n\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			size := 1 << 20

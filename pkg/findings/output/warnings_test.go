@@ -2,6 +2,8 @@ package output
 
 import "testing"
 
+import "github.com/rayhistory/historyserver/internal/testkit/says"
+
 // TestWarningAbout: a warning of Python is told only if it explains the exception.
 func TestWarningAbout(t *testing.T) {
 	const (
@@ -26,8 +28,6 @@ func TestWarningAbout(t *testing.T) {
 		{"a.py:3: DeprecationWarning: torn is deprecated\n", Exception{Type: "ValueError", Message: "torn"}, ""},
 		{"the CUDA driver is too old\n", Exception{Type: "RuntimeError", Message: "no GPU"}, ""},
 	} {
-		if got := WarningAbout(c.log, c.e); got != c.want {
-			t.Errorf("%q, %s: %q, want %q", c.log, c.e, got, c.want)
-		}
+		says.Equal(t, WarningAbout(c.log, c.e), c.want, "%q, %s", c.log, c.e)
 	}
 }
