@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/shared"
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/internal/turns"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -159,6 +160,8 @@ var problems = []struct {
 		Advice: "Go back and try again in a few seconds."}},
 	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
 		Advice: "Try again in a few seconds."}},
+	{tempfile.ErrUnusable, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 30,
+		Title: "No room for temporary files", Advice: "Try again later, or ask the server's administrator."}},
 	{sessioncache.ErrPanic, Problem{Status: http.StatusInternalServerError, Title: "Internal error",
 		Advice: "Please report the messages of the server's log."}},
 }

@@ -3,9 +3,11 @@ package problem
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/tempfile"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -19,6 +21,11 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	if p := Of(errors.New("other"), "bucket b"); !strings.Contains(p.Detail, "the server's log") {
+		t.Errorf("%+v", p)
+	}
+	// Of a full disk of the server itself the store knows nothing.
+	full := fmt.Errorf("load a session: %w: no space left on device", tempfile.ErrUnusable)
+	if p := Of(full, "bucket b"); p.Status != http.StatusServiceUnavailable || strings.Contains(p.Advice, "bucket") {
 		t.Errorf("%+v", p)
 	}
 }

@@ -84,7 +84,7 @@ func (f *File) flush() (err error) {
 		b.stored[s] = uint32(len(f.packed) - before)
 	}
 	if _, err := f.file.WriteAt(f.packed, b.at); err != nil {
-		return fmt.Errorf("write rows to the temporary file: %w; set TMPDIR to a folder with more space", err)
+		return fmt.Errorf("%w: %w; set TMPDIR to a folder with more space", tempfile.ErrUnusable, err)
 	}
 	f.size += int64(len(f.packed))
 	if f.rows%GroupRows == 0 {
