@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -141,13 +142,16 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.took.Write(p)
 }
 
-// TestSlowClients: clients that do not take what is read for them keep nobody else from reading compressed logs, and get
-// all of it in the end.
+// TestSlowClients: clients that do not take what is read for them keep nobody else from reading compressed logs, and
+// get all of it in the end.
 func TestSlowClients(t *testing.T) {
 	const text = "one\ntwo\nthree\n"
 	long := strings.Repeat(text, 20_000)
 	set, _ := logOf(t, "slow.log", testChunk{0, long, layout.Zstd})
 	other, _ := logOf(t, "other.log", testChunk{0, text, layout.Zstd})
+	usual := decoders
+	decoders = turns.New(maxDecoders, 100*time.Millisecond)
+	defer func() { decoders = usual }()
 	goOn := make(chan struct{})
 	clients := make([]stuck, 100)
 	var reading sync.WaitGroup
@@ -185,4 +189,34 @@ func TestManyChunksAtOnePlace(t *testing.T) {
 	if err := f.makeSegments(t.Context(), chunks); err != nil || f.Size() != 8 || len(f.segments) != 2 {
 		t.Errorf("%d bytes in %d segments, %v", f.Size(), len(f.segments), err)
 	}
+}
+
+// slowGet is a store that gives nothing for a while.
+type slowGet struct{ blob.Reader }
+
+func (s slowGet) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(200 * time.Millisecond):
+		return s.Reader.Get(ctx, key, offset, length)
+	}
+}
+
+// TestSlowStore: who gets nothing of a chunk in its turn, because the store is slow, reads it whole in the next.
+func TestSlowStore(t *testing.T) {
+	usual := decoders
+	decoders = turns.New(1, 10*time.Millisecond)
+	defer func() { decoders = usual }()
+	var reading sync.WaitGroup
+	for _, name := range []string{"a.log", "b.log", "c.log"} {
+		set, _ := logOf(t, name, testChunk{0, "one\n", layout.Zstd})
+		set.store = slowGet{set.store}
+		reading.Go(func() {
+			if f, err := set.Open(t.Context(), logNode, name); err != nil || f.Size() != 4 {
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	reading.Wait()
 }

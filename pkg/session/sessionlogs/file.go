@@ -136,8 +136,8 @@ func (f *File) segmentAt(offset int64) int {
 var decoders = turns.New(maxDecoders, decoderTurn)
 
 // decoderTurn is how long a compressed chunk may be read while others wait. In its next turn it is read up to that
-// place again, which takes a tenth of a second for the largest.
-const maxDecoders, decoderTurn = 16, 2 * time.Second
+// place again, which takes a tenth of a second for the largest, or what a slow store takes.
+const maxDecoders, decoderTurn = 16, 10 * time.Second
 
 // copySegment copies n uncompressed bytes of a chunk to w. The first one is at offset within the chunk. A chunk that
 // ends before is no error. It waits while too many compressed chunks are read.
@@ -146,12 +146,16 @@ func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n 
 	in := &chunks.Stream{Key: f.stream, Kind: layout.Log,
 		Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
 	cluster, _, _ := strings.Cut(f.stream, "/session_")
+	mayEnd := true // the next turn; not after one in which a slow store gave nothing that was wanted
 	for start, end := c.offset+offset, c.offset+offset+n; ; {
 		turn, done, err := ctx, func() {}, error(nil)
 		if c.compression != layout.Plain {
 			if turn, done, err = decoders.Take(ctx, cluster, turns.NoLimit); err != nil {
 				return err
 			}
+		}
+		if !mayEnd {
+			turn = ctx
 		}
 		r := &turnReader{ctx: turn, chunk: chunks.NewReader(turn, f.store, in, chunks.Options{From: start, To: end})}
 		endTurn := func() {
@@ -162,6 +166,7 @@ func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n 
 		copied, err := io.Copy(w, r)
 		stop()
 		endTurn()
+		mayEnd = copied > 0
 		if start += copied; err == nil {
 			return nil
 		}
