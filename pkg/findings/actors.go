@@ -68,7 +68,7 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
 		all = append(all, last) // it ended before another one was ready
 	}
-	for _, m := range b.loggedAbout("gcs_server.out", failedOn(), 3, a.ID.String()) {
+	for _, m := range b.logs.about("gcs_server.out", failedOn(), 3, a.ID.String()) {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
 		if err == nil && !known && worker != state.Worker {

@@ -125,58 +125,59 @@ type builder struct {
 
 	moment  *moment.Moment
 	session *session.Session
-	base    string         // the beginning of all links
-	end     int64          // the requested moment, Unix ns; math.MaxInt64 for the session's end
-	zone    *time.Location // the cluster's time zone
+	logs    logReader
+	base    string // the beginning of all links
+	end     int64  // the requested moment, Unix ns; math.MaxInt64 for the session's end
 
 	byKey    map[string]*finding // the findings by finding.key
 	findings []*finding          // in the order in which they were added
+	missing  []string
+	partial  bool // something is missing that may be readable at another time
+	counts   Counts
 
-	nodes                 moment.Nodes
-	deaths                map[rayid.Worker]death    // how the processes of workers and drivers ended
-	lostNodes             map[rayid.Node]*finding   // the findings about nodes that died, by the nodes
-	clusterDeleted        Evidence                  // that KubeRay deleted the cluster; zero if nothing says so
-	gcsFinding            func() *finding           // gcsEnded, which looks once
-	readSent              func()                    // adds to unended the calls of which no answer is stored, once
-	trainJobs             func() map[rayid.Job]bool // those with a controller of a Train run, read once
-	jobsWithNamedActors   func() map[rayid.Job]bool // those whose actors other jobs can find, read once
-	rankErrors            func() []trainRecord      // readRankErrors, once
-	childRows             func() map[string][]int   // readChildren, once all waits are known
-	submitted             map[rayid.Job]int64       // see lastSubmitted
-	actors                map[rayid.Actor]*finding  // by actors that died or were restarted
-	jobs                  []job
-	jobOfDriver           map[rayid.Job]*job      // of jobs
-	soleJobs              []soleJob               // see jobThen
-	unended               []attempt               // attempts that had not ended when their driver or the session did
-	unendedByJob          map[rayid.Job][]attempt // the first sortedUnended of them
-	sortedUnended         int
-	waits                 []wait
-	unexamined            map[rayid.Job]bool   // jobs beyond maxJobs that did not fail
-	trainRuns             map[rayid.Job]string // the name of a Train run of each job
-	failures              map[string]failure   // by the IDs of the tasks
-	groups                []*group
-	running               bool
-	goesOn                bool // the session went on after the requested moment
-	jobsSaved             bool // the dashboard's own answer to /api/jobs/ is stored
-	logsByWorker          map[rayid.Worker][]moment.LogFile
-	outputsByJob          map[rayid.Job][]moment.LogFile // what the workers of a job printed
-	examinedWorkers       map[rayid.Worker]bool          // workers whose own logs were read
-	signals               map[string]string              // signals that ended workers, by what ran in them
-	processNames          map[string]string              // what ran in workers, by their IDs
-	found                 map[search][]match             // what matches returned
-	foundByID             map[search]map[string][]match  // the same by the ID that each is about, see loggedAbout
-	actorsByWorker        func() map[rayid.Worker]*entities.Actor
-	logs                  map[moment.LogFile]*logText
-	errorBytes            int                     // of errors of attempts, see maxErrors
-	entryBytes            int                     // read of entries of logs, see maxEntries
-	logBytes, maxLogBytes int64                   // bytes of logs that are kept, and their limit
-	logWork               int64                   // what reading logs took, as digest.work
-	lostJobs              []string                // submissions that only their drivers' logs show
-	unreadLogs            map[moment.LogFile]bool // logs that were not read because of the limits
-	archived              map[moment.LogFile]bool // logs of which the store gives a part only when it is restored
-	missing               []string
-	partial               bool // something is missing that may be readable at another time
-	counts                Counts
+	// The session.
+	running        bool
+	goesOn         bool // the session went on after the requested moment
+	nodes          moment.Nodes
+	lostNodes      map[rayid.Node]*finding // the findings about nodes that died, by the nodes
+	clusterDeleted Evidence                // that KubeRay deleted the cluster; zero if nothing says so
+	gcsFinding     func() *finding         // gcsEnded, which looks once
+
+	// Jobs.
+	jobs                []job
+	jobOfDriver         map[rayid.Job]*job        // of jobs
+	soleJobs            []soleJob                 // see jobThen
+	unexamined          map[rayid.Job]bool        // jobs beyond maxJobs that did not fail
+	lostJobs            []string                  // submissions that only their drivers' logs show
+	jobsSaved           bool                      // the dashboard's own answer to /api/jobs/ is stored
+	submitted           map[rayid.Job]int64       // see lastSubmitted
+	trainRuns           map[rayid.Job]string      // the name of a Train run of each job
+	trainJobs           func() map[rayid.Job]bool // those with a controller of a Train run, read once
+	rankErrors          func() []trainRecord      // readRankErrors, once
+	jobsWithNamedActors func() map[rayid.Job]bool // those whose actors other jobs can find, read once
+
+	// Actors and the processes of workers.
+	actors          map[rayid.Actor]*finding // by actors that died or were restarted
+	actorsByWorker  func() map[rayid.Worker]*entities.Actor
+	deaths          map[rayid.Worker]death // how the processes of workers and drivers ended
+	signals         map[string]string      // signals that ended workers, by what ran in them
+	processNames    map[string]string      // what ran in workers, by their IDs
+	logsByWorker    map[rayid.Worker][]moment.LogFile
+	outputsByJob    map[rayid.Job][]moment.LogFile // what the workers of a job printed
+	examinedWorkers map[rayid.Worker]bool          // workers whose own logs were read
+
+	// Attempts of tasks, and what waited.
+	failures      map[string]failure      // by the IDs of the tasks
+	errorBytes    int                     // of errors of attempts, see maxErrors
+	unended       []attempt               // attempts that had not ended when their driver or the session did
+	unendedByJob  map[rayid.Job][]attempt // the first sortedUnended of them
+	sortedUnended int
+	readSent      func() // adds to unended the calls of which no answer is stored, once
+	waits         []wait
+	childRows     func() map[string][]int // readChildren, once all waits are known
+	groups        []*group
+
+	entryBytes int // read of entries of logs, see maxEntries
 }
 
 // build computes the report of a session at a moment. Before it reads logs, it reserves the memory that they may take:
@@ -202,7 +203,7 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 		b.readConstructors, b.readWaits, b.readEvents, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
 		b.readSilentHead, b.readPods, b.readUnended,
 	} {
-		if step(); b.stopOn(context.Cause(ctx)) {
+		if step(); b.stopOn(cmp.Or(context.Cause(ctx), b.logs.err)) {
 			return nil, b.err
 		}
 	}
@@ -212,16 +213,17 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 // newBuilder returns a builder that has found nothing yet. maxLogBytes is how many bytes of logs it may keep.
 func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes int64) (b *builder, err error) {
 	b = &builder{
-		ctx: ctx, maxLogBytes: maxLogBytes, moment: r, session: r.Session, end: cmp.Or(r.At, math.MaxInt64),
+		ctx: ctx, moment: r, session: r.Session, end: cmp.Or(r.At, math.MaxInt64),
 		byKey: map[string]*finding{}, deaths: map[rayid.Worker]death{}, lostNodes: map[rayid.Node]*finding{},
-		actors: map[rayid.Actor]*finding{}, logs: map[moment.LogFile]*logText{},
+		actors:          map[rayid.Actor]*finding{},
 		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
-		unreadLogs: map[moment.LogFile]bool{},
-		archived:   map[moment.LogFile]bool{}, failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
+		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
 		processNames: map[string]string{},
 		unendedByJob: map[rayid.Job][]attempt{},
 		base:         "/" + r.Session.Ref.Path(), running: running,
 	}
+	b.logs = newLogReader(ctx, r.Session.Logs, b.end, maxLogBytes)
+	b.logs.note = b.noteMissing
 	b.gcsFinding = sync.OnceValue(b.gcsEnded)
 	b.trainJobs = b.jobsWith(func(a *entities.Actor) bool { return a.Class == trainController })
 	b.jobsWithNamedActors = b.jobsWith(func(a *entities.Actor) bool { return a.Name != "" })
@@ -230,7 +232,7 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 	b.childRows = sync.OnceValue(b.readChildren)
 	b.readSent = sync.OnceFunc(func() { b.addUnended(sentToWorker) })
 	b.goesOn = b.wentOnAfter(r.At)
-	b.zone, err = r.Zone(ctx)
+	b.logs.zone, err = r.Zone(ctx)
 	return b, err
 }
 

@@ -127,9 +127,9 @@ var (
 // applicationsUnbuilt finds applications of which importing the module, or running the builder, had not come to an end
 // when the session ended.
 func (c *controllerLog) applicationsUnbuilt() {
-	later := c.matches(c.log, aboutApp())
-	for log := range c.logsOfNodes(pathBegins("serve/controller_build_")) {
-		all := c.matches(log, importing())
+	later := c.logs.matches(c.log, aboutApp())
+	for log := range c.logs.ofNodes(pathBegins("serve/controller_build_")) {
+		all := c.logs.matches(log, importing())
 		if len(all) == 0 {
 			continue
 		}

@@ -15,7 +15,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/sessionlogs"
 )
 
@@ -221,14 +220,15 @@ func TestReadDigest(t *testing.T) {
 		o := must.Get(layout.ParseObject("log", ref, key))(t)
 		logs := sessionlogs.New(store)
 		logs.Add(o, blob.Object{Key: key, Size: int64(len(c.log))})
-		b := &builder{ctx: t.Context(), session: &session.Session{Logs: logs}}
+		missing := 0
+		r := logReader{ctx: t.Context(), stored: logs, note: func(string, ...any) { missing++ }}
 		d := &digest{markers: failureMarkers(file.Path), next: 1}
-		must.OK(t, b.readDigest(d, file, int64(len(c.log)), most))
+		must.OK(t, r.readDigest(d, file, int64(len(c.log)), most))
 		d.endLog()
-		if found := strings.Contains(string(d.text), raisedAt); found != c.found || len(b.missing) > 0 != c.part {
-			t.Errorf("%s: found %t; %q %d %q", name, found, b.missing, len(d.text), d.text[max(0, len(d.text)-300):])
+		if found := strings.Contains(string(d.text), raisedAt); found != c.found || missing > 0 != c.part {
+			t.Errorf("%s: found %t; %d parts missing; %d %q", name, found, missing, len(d.text), d.text[max(0, len(d.text)-300):])
 		}
-		says.True(t, b.logWork <= most*5/4+(512<<10), "%s: %d bytes of work, want about %d", name, b.logWork, most)
+		says.True(t, r.work <= most*5/4+(512<<10), "%s: %d bytes of work, want about %d", name, r.work, most)
 	}
 }
 

@@ -371,11 +371,11 @@ var namedLog = lazyregexp.New(`[\w./-]*[\w-]\.(?:log|err|out|txt)\b`)
 // adds it to the root's evidence; "" if the log is not stored or has none. Programs may keep logs beside Ray's.
 func (b *builder) saidInNamedLog(end, root *finding) string {
 	name := path.Base(namedLog().FindString(root.Title))
-	for _, file := range b.nodeFiles(func(p string) bool { return path.Base(p) == name }) {
+	for _, file := range b.logs.files(func(p string) bool { return path.Base(p) == name }) {
 		if file == b.driverLog(end.ended).file {
 			continue
 		}
-		log := b.readLog(file)
+		log := b.logs.read(file)
 		trace, _ := output.LastTraceback(log.text)
 		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" {
 			root.addEvidence(b.tailEvidence(log, driverTail))

@@ -30,7 +30,7 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 	if j.id.Nil() && !notStarted {
 		return nil
 	}
-	for agent := range b.logsOfNodes(pathIs(moment.RuntimeEnvAgent)) {
+	for agent := range b.logs.ofNodes(pathIs(moment.RuntimeEnvAgent)) {
 		setup := b.setupLog(agent.file, j)
 		begun, env := b.unfinishedEnv(agent, until)
 		if setup == "" || env == nil || until-begun.at < longEnv {
@@ -40,9 +40,10 @@ func (b *builder) envMaking(j *job, log *logText, until int64) *finding {
 		f.Title = fmt.Sprintf("The runtime environment of job %s was not ready: %s had taken %s", j.name(),
 			envParts(env), time.Duration(until-begun.at).Round(time.Second))
 		f.SubmissionID = j.SubmissionID
+		last := b.tailEvidence(b.logs.ofNode(agent.file.Node, setup), workerTail)
 		f.add(occurrence{
 			at: begun.at, job: j.id, name: "the runtime environment", entity: b.nodeEntity(agent.file.Node),
-			evidence: []Evidence{b.tailEvidence(b.nodeLog(agent.file.Node, setup), workerTail), b.lineEvidence(begun)},
+			evidence: []Evidence{last, b.lineEvidence(begun)},
 		})
 		f.last = max(f.last, until)
 		return f
@@ -66,7 +67,7 @@ func (b *builder) setupLog(agent moment.LogFile, j *job) (last string) {
 // ns), and had neither made nor given up, and that environment; nil if there is none.
 func (b *builder) unfinishedEnv(agent *logText, until int64) (last match, env *pyjson.Object) {
 	var begun []match
-	for _, m := range b.matches(agent, madeEnv()) {
+	for _, m := range b.logs.matches(agent, madeEnv()) {
 		switch {
 		case m.at > until:
 		case m.groups[1] != "":

@@ -105,7 +105,7 @@ func (g *group) addState() {
 // loggedGroups adds to known, and to b.groups, the groups that only the GCS's log mentions, and to all groups what that
 // log says of their registration.
 func (b *builder) loggedGroups(known map[string]*group) {
-	for _, m := range b.loggedByHead("gcs_server.out", groupRegistered()) {
+	for _, m := range b.logs.inHeads("gcs_server.out", groupRegistered()) {
 		id := m.groups[1]
 		g := known[id]
 		if g == nil {
@@ -127,7 +127,7 @@ func (b *builder) loggedGroups(known map[string]*group) {
 // loggedEnds reads from the GCS's log which of the known groups were placed, which were removed, when, and whether
 // because their job had ended.
 func (b *builder) loggedEnds(known map[string]*group) {
-	for _, m := range b.loggedByHead("gcs_server.out", groupLine()) {
+	for _, m := range b.logs.inHeads("gcs_server.out", groupLine()) {
 		g, line := known[m.groups[1]], m.lines()
 		if g == nil {
 			continue
@@ -313,7 +313,7 @@ var demandedBundle = lazyregexp.New(`(\{[^{}]*\}) \* (\d{1,4})`)
 // wait, if all its lines about groups with this strategy name the same bundles.
 func (b *builder) loggedBundles(g *group) {
 	said := ""
-	for _, m := range b.loggedByHead(autoscalerLog, groupDemandLine()) {
+	for _, m := range b.logs.inHeads(autoscalerLog, groupDemandLine()) {
 		switch {
 		case m.groups[2] != g.Strategy || m.groups[1] == said:
 		case said != "":

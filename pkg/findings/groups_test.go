@@ -110,7 +110,8 @@ func TestNodesHave(t *testing.T) {
 // TestGroupOfTrainRun: a group without a name is called by its job, and by the job's Train run if it has one.
 func TestGroupOfTrainRun(t *testing.T) {
 	log := &logText{text: "nothing"}
-	b := &builder{session: &session.Session{Logs: sessionlogs.New(storetest.New())}, logs: map[moment.LogFile]*logText{{}: log},
+	b := &builder{session: &session.Session{},
+		logs:  logReader{stored: sessionlogs.New(storetest.New()), texts: map[moment.LogFile]*logText{{}: log}},
 		byKey: map[string]*finding{}, trainRuns: map[rayid.Job]string{},
 		jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "fit"}}}}
 	g := &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "PACK",
@@ -138,15 +139,16 @@ func TestDemandLines(t *testing.T) {
 	log := &logText{file: file, text: " {'CPU': 1.0} * 8 (PACK): 1+ pending placement groups\n" +
 		" {'CPU': 2.0} * 8 (PACK): 1+ pending placement groups\n" +
 		" {'GPU': 1.0} * 8 (PACK): 1+ pending placement groups\n"}
-	b := &builder{session: &session.Session{Logs: logs}, logs: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64,
+	b := &builder{session: &session.Session{}, end: math.MaxInt64,
+		logs:  logReader{stored: logs, texts: map[moment.LogFile]*logText{file: log}, end: math.MaxInt64},
 		byKey: map[string]*finding{}}
 	d := demands{b: b, noNodeHas: map[string]string{"1 CPU": "no node has any CPU"}}
 	g := &group{Group: moment.Group{Name: "one", Strategy: "PACK",
 		Bundles: []entities.Bundle{{Resources: map[string]float64{"CPU": 1}}}}}
 	d.addGroup(g)
-	found := b.loggedByHead(autoscalerLog, groupDemandLine())
+	found := b.logs.inHeads(autoscalerLog, groupDemandLine())
 	d.addGroup(g)
-	if again := b.loggedByHead(autoscalerLog, groupDemandLine()); len(found) != 3 || &again[0] != &found[0] {
+	if again := b.logs.inHeads(autoscalerLog, groupDemandLine()); len(found) != 3 || &again[0] != &found[0] {
 		t.Errorf("%d lines, searched again", len(found))
 	}
 	if shown := g.finding.Evidence; len(shown) != 1 || !strings.Contains(shown[0].Text, "'CPU': 2.0") {
@@ -180,7 +182,8 @@ func TestUnlikeBundles(t *testing.T) {
 			of("CPU", 3), of("GPU", 9)},
 	} {
 		logs := sessionlogs.New(storetest.New())
-		b := &builder{session: &session.Session{Logs: logs}, end: math.MaxInt64, byKey: map[string]*finding{}}
+		b := &builder{session: &session.Session{}, end: math.MaxInt64, byKey: map[string]*finding{},
+			logs: newLogReader(t.Context(), logs, math.MaxInt64, maxLogBytes)}
 		d := demands{b: b, noNodeHas: map[string]string{"1 CPU": "", "9 GPU": "", "3 CPU": "the most is 2 CPU",
 			"4 CPU": "the most is 2 CPU"}}
 		g := &group{Group: moment.Group{Name: "one", Strategy: "PACK", Bundles: bundles}}

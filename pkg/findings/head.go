@@ -60,7 +60,7 @@ func (b *builder) readSilentHead() {
 	if last == 0 {
 		return
 	}
-	for log := range b.logsOfNodes(pathIs("raylet.out")) {
+	for log := range b.logs.ofNodes(pathIs("raylet.out")) {
 		if end, _, _ := b.lastTime(log); log.file.Node == head || end-last < minSilence {
 			continue
 		}
@@ -84,7 +84,7 @@ func (b *builder) readSilentHead() {
 // lastLogged returns when a head last wrote a line (Unix ns), and that line; 0 if that is not known.
 func (b *builder) lastLogged(head rayid.Node) (last int64, shown Evidence) {
 	for _, path := range headLogs {
-		log := b.nodeLog(head, path)
+		log := b.logs.ofNode(head, path)
 		if at, from, to := b.lastTime(log); at > last {
 			last, shown = at, b.evidence(log, from, to)
 		}
@@ -98,7 +98,7 @@ func (b *builder) lastTime(log *logText) (at int64, from, to int) {
 	const maxLines = 50
 	for end, n := len(log.text), 0; end > 0 && n < maxLines; n++ {
 		begin := strings.LastIndexByte(log.text[:end-1], '\n') + 1
-		if at = b.logTime(log.text[begin:end]); at != 0 {
+		if at = b.logs.timeOf(log.text[begin:end]); at != 0 {
 			return at, begin, end
 		}
 		end = begin
@@ -117,7 +117,7 @@ var gcsGone = []func() *regexp.Regexp{
 // withoutGCS returns the lines in which a raylet says that it cannot reach the GCS, in the log's order.
 func (b *builder) withoutGCS(raylet *logText) (all []match) {
 	for _, expression := range gcsGone {
-		all = append(all, b.matches(raylet, expression())...)
+		all = append(all, b.logs.matches(raylet, expression())...)
 	}
 	slices.SortFunc(all, func(x, y match) int { return cmp.Compare(x.from, y.from) })
 	return all
@@ -149,11 +149,11 @@ func (b *builder) gcsEnded() *finding {
 	if head.Nil() {
 		return nil
 	}
-	ended, _, _ := b.lastTime(b.nodeLog(head, "gcs_server.out"))
+	ended, _, _ := b.lastTime(b.logs.ofNode(head, "gcs_server.out"))
 	if ended == 0 {
 		return nil
 	}
-	raylet := b.nodeLog(head, "raylet.out")
+	raylet := b.logs.ofNode(head, "raylet.out")
 	gone := slices.DeleteFunc(b.withoutGCS(raylet), func(m match) bool { return m.at < ended })
 	last, from, to := b.lastTime(raylet)
 	how, shown := "ended without notice", []Evidence(nil)
@@ -168,8 +168,8 @@ func (b *builder) gcsEnded() *finding {
 	}
 	f := b.findOrAdd(GCSDied, head.String())
 	f.Title = fmt.Sprintf("The GCS on the head (%s) %s at %s", b.nodeName(head), how, b.clock(ended))
-	said, crash := b.crashIn([]match{b.nodeLog(head, "gcs_server.err").whole(),
-		b.nodeLog(head, "gcs_server.out").whole()})
+	said, crash := b.crashIn([]match{b.logs.ofNode(head, "gcs_server.err").whole(),
+		b.logs.ofNode(head, "gcs_server.out").whole()})
 	f.Title += encloseIfAny(": ", said, "")
 	f.add(occurrence{at: ended, node: head, entity: b.nodeEntity(head), evidence: append([]Evidence{crash}, shown...)})
 	b.showGCS(f)
@@ -185,14 +185,14 @@ func (b *builder) gcsEnded() *finding {
 // driver logged that it got no answer. Only an autoscaler with a rhythm tells anything: one whose last three rounds
 // came soon after each other.
 func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logText) (at int64) {
-	monitor := b.nodeLog(head, "monitor.log")
-	rounds := b.matches(monitor, round())
+	monitor := b.logs.ofNode(head, "monitor.log")
+	rounds := b.logs.matches(monitor, round())
 	n := len(rounds)
 	if b.running || b.lostNodes[head] != nil || n < 3 || rounds[n-1].at-rounds[n-3].at > threeRounds {
 		return 0
 	}
 	last, _, _ := b.lastTime(raylet)
-	if told := b.matches(raylet, sigterm()); len(told) > 0 {
+	if told := b.logs.matches(raylet, sigterm()); len(told) > 0 {
 		last = told[0].at
 	}
 	answered := rounds[n-1].at
@@ -211,8 +211,8 @@ func (b *builder) gcsStoodStill(head rayid.Node, lastLogged int64, raylet *logTe
 // unansweredDriver reports whether a driver on the head logged, after a time (Unix ns), that the GCS had not answered
 // it.
 func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
-	for log := range b.logsOfNodes(pathBegins("python-core-driver-")) {
-		if log.file.Node == head && slices.ContainsFunc(b.matches(log, noAnswer()),
+	for log := range b.logs.ofNodes(pathBegins("python-core-driver-")) {
+		if log.file.Node == head && slices.ContainsFunc(b.logs.matches(log, noAnswer()),
 			func(m match) bool { return m.at > since }) {
 			return true
 		}
@@ -222,7 +222,7 @@ func (b *builder) unansweredDriver(head rayid.Node, since int64) bool {
 
 // showGCS adds the last lines that the GCS logged to the evidence.
 func (b *builder) showGCS(f *finding) {
-	for log := range b.logsOfNodes(pathIs("gcs_server.err", "gcs_server.out")) {
+	for log := range b.logs.ofNodes(pathIs("gcs_server.err", "gcs_server.out")) {
 		f.addEvidence(b.tailEvidence(log, gcsTail))
 	}
 }

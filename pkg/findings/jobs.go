@@ -180,7 +180,7 @@ func (b *builder) plainDriverEnded(j *job) {
 	if lost == nil || j.End == 0 {
 		return
 	}
-	for _, m := range b.loggedAbout("gcs_server.out", withNode(), 1, j.Node.String()) {
+	for _, m := range b.logs.about("gcs_server.out", withNode(), 1, j.Node.String()) {
 		if after := j.End - m.at; after >= -int64(time.Second) && after <= silence {
 			f := b.jobFinding(DriverKilled, j, "Job %s ended with the node of its driver, %s", j.name(),
 				b.nodeName(j.Node))
@@ -203,7 +203,7 @@ func (b *builder) driverLog(j *job) *logText {
 	if !stored || j.SubmissionID == "" {
 		return &logText{}
 	}
-	return b.nodeLog(node, moment.SubmissionLog(j.SubmissionID))
+	return b.logs.ofNode(node, moment.SubmissionLog(j.SubmissionID))
 }
 
 // jobFinding adds the finding about a job's own end. Its title is made as fmt.Sprintf does.
@@ -269,7 +269,7 @@ func (b *builder) setLostApart(known []moment.Job) {
 			case j.Status != jobstatus.Pending:
 			case len(b.lostJobs) > maxUnrecorded:
 				file := moment.LogFile{Node: logs[j.SubmissionID], Path: moment.SubmissionLog(j.SubmissionID)}
-				b.unreadLogs[file] = true
+				b.logs.unread[file] = true
 				continue
 			case endedInException(b.driverLog(&j)):
 				j.Status = jobstatus.Failed

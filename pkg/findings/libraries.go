@@ -111,7 +111,7 @@ func (b *builder) readDataLog(f *finding) {
 			}
 			ofOperator, _, _ = strings.Cut(ofOperator, " from a task of operator ")
 			from, to := log.lineBounds(len(before))
-			logged := b.logTime(log.text[from:to])
+			logged := b.logs.timeOf(log.text[from:to])
 			distance := max(logged-f.first, f.first-logged)
 			cause := output.CopiedCause(ofOperator, f.raised.Type)
 			if cause.Type == "" || distance >= nearest {
@@ -127,7 +127,7 @@ func (b *builder) readDataLog(f *finding) {
 
 // dataLogs returns the logs of Ray Data.
 func (b *builder) dataLogs() iter.Seq[*logText] {
-	return b.logsOfNodes(pathBegins("ray-data/ray-data"))
+	return b.logs.ofNodes(pathBegins("ray-data/ray-data"))
 }
 
 // ignoredByData makes a finding about an operator of Ray Data a warning if Data ignored its failures, as the program
@@ -183,7 +183,7 @@ var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop +
 // readTrain finds failures in Train runs, also those after which FailureConfig(max_failures=…) had the workers started
 // again, in the logs of the runs' controllers.
 func (b *builder) readTrain() {
-	for log := range b.logsOfNodes(pathBegins("train/ray-train-app-controller-")) {
+	for log := range b.logs.ofNodes(pathBegins("train/ray-train-app-controller-")) {
 		if m := runNamed().FindStringSubmatch(log.text); m != nil {
 			if job, err := rayid.Parse[rayid.Job](m[1]); err == nil {
 				b.trainRuns[job] = m[2]

@@ -78,7 +78,7 @@ func TestManyLookUps(t *testing.T) {
 func TestManyEntries(t *testing.T) {
 	const line = "WARNING a b controller 1 -- Deploying app 'x' failed\n"
 	log := &logText{text: strings.Repeat(line, 3*maxEntries/maxPlace)}
-	b, read := &builder{zone: time.UTC, moment: &moment.Moment{}}, 0
+	b, read := &builder{logs: logReader{zone: time.UTC}, moment: &moment.Moment{}}, 0
 	for at := 0; at < len(log.text); at += len(line) {
 		said, _ := b.logEntry(match{log: log, from: at, to: at + len(line) - 1})
 		read += len(said)

@@ -63,7 +63,7 @@ var sigterm = lazyregexp.New(`received SIGTERM\b`)
 // rayletToldToEnd returns how a sentence goes on ("raylet was told to end …") if the log of a node's raylet says so,
 // and the line that does; "" if it does not.
 func (b *builder) rayletToldToEnd(id rayid.Node) (how string, shown Evidence) {
-	all := b.matches(b.nodeLog(id, "raylet.out"), sigterm())
+	all := b.logs.matches(b.logs.ofNode(id, "raylet.out"), sigterm())
 	if len(all) == 0 {
 		return "", shown
 	}
@@ -76,7 +76,7 @@ var toBeDrained = lazyregexp.New(` HandleDrainNode, reason: ([^\n]*?), deadline:
 
 // drainLine returns the last line in which the GCS says that a node shall be drained.
 func (b *builder) drainLine(id rayid.Node) (last match, drained bool) {
-	all := b.loggedAbout("gcs_server.out", toBeDrained(), 2, id.String())
+	all := b.logs.about("gcs_server.out", toBeDrained(), 2, id.String())
 	if len(all) == 0 {
 		return last, false
 	}
@@ -107,7 +107,7 @@ var loggedNodeEnd = lazyregexp.New(
 // readLoggedNodes finds nodes of whose death only the GCS's log tells. An agent on the node sends the events about it,
 // so those about the end of the head's raylet may be lost with it.
 func (b *builder) readLoggedNodes() {
-	for _, m := range b.loggedByHead("gcs_server.out", loggedNodeEnd()) {
+	for _, m := range b.logs.inHeads("gcs_server.out", loggedNodeEnd()) {
 		reason := m.groups[1]
 		id, err := rayid.Parse[rayid.Node](m.groups[3])
 		if err != nil || moment.WantedEnd(reason) || b.lostNodes[id] != nil {
@@ -136,8 +136,8 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 // tellRaylet adds to the finding about a node that died the error with which its raylet ended, as the raylet's logs
 // tell: the raylet may have lived on until the head told it that it counts as dead.
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
-	ends := slices.Concat(b.matches(b.nodeLog(id, "raylet.err"), rayletEnds()),
-		b.matches(b.nodeLog(id, "raylet.out"), rayletEnds()))
+	ends := slices.Concat(b.logs.matches(b.logs.ofNode(id, "raylet.err"), rayletEnds()),
+		b.logs.matches(b.logs.ofNode(id, "raylet.out"), rayletEnds()))
 	if how, shown := b.crashIn(ends); how != "" && !strings.HasPrefix(how, "SIGTERM") {
 		f.appendTitle("; its raylet ended with: " + how)
 		f.addEvidence(shown)
@@ -167,14 +167,14 @@ func (b *builder) tellAgent(f *finding, id rayid.Node, said string) {
 	}
 	agent := cmp.Or(m[1], "runtime_env_agent")
 	for _, suffix := range []string{".log", ".err"} {
-		log := b.nodeLog(id, agent+suffix)
+		log := b.logs.ofNode(id, agent+suffix)
 		if text, at := output.LastTraceback(log.text); at >= 0 && output.FromModule(text) {
 			f.appendTitle(": " + output.Clip(output.ExceptionOf(text).String(), output.MaxTitle))
 			f.addEvidence(b.evidence(log, at, len(log.text)))
 			return
 		}
 	}
-	for _, m := range b.matches(b.nodeLog(id, "raylet.out"), agentEnded()) {
+	for _, m := range b.logs.matches(b.logs.ofNode(id, "raylet.out"), agentEnded()) {
 		if strings.HasPrefix(m.groups[1], agent) {
 			f.appendTitle(": it ended with exit code " + m.groups[2])
 			f.addEvidence(b.lineEvidence(m))

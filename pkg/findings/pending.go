@@ -26,7 +26,7 @@ const autoscalerLog = "monitor.log"
 // showDemand adds to the evidence the last match of an expression in the autoscaler's log for which accepts returns
 // true.
 func (b *builder) showDemand(f *finding, line *regexp.Regexp, accepts func(m match) bool) {
-	for _, m := range slices.Backward(b.loggedByHead(autoscalerLog, line)) {
+	for _, m := range slices.Backward(b.logs.inHeads(autoscalerLog, line)) {
 		if accepts(m) {
 			f.addEvidence(b.lineEvidence(m))
 			return

@@ -89,7 +89,7 @@ type trainRecord struct {
 // trainRecords reads the records of a log of Train in lines that an expression matches.
 func (b *builder) trainRecords(log *logText, about *regexp.Regexp) iter.Seq2[match, trainRecord] {
 	return func(yield func(match, trainRecord) bool) {
-		for _, m := range b.matches(log, about) {
+		for _, m := range b.logs.matches(log, about) {
 			var r trainRecord
 			if json.Unmarshal([]byte(m.lines()), &r) == nil && r.Time <= b.end && !yield(m, r) {
 				return
@@ -118,7 +118,7 @@ var aboutTraining = lazyregexp.New(`"message": "Error in training function:`)
 
 // readRankErrors reads what workers of Train logged of the exceptions that their training functions raised.
 func (b *builder) readRankErrors() (all []trainRecord) {
-	for log := range b.logsOfNodes(pathBegins("train/ray-train-app-worker-")) {
+	for log := range b.logs.ofNodes(pathBegins("train/ray-train-app-worker-")) {
 		for _, r := range b.trainRecords(log, aboutTraining()) {
 			all = append(all, r)
 		}

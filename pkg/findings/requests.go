@@ -123,8 +123,8 @@ func (b *builder) busyWith(at int64, but *job) *job {
 func (b *builder) lastInLogs(end, root *finding, line *regexp.Regexp, logs func(path string) bool,
 	told func(match) string) (said string) {
 	var last match
-	for log := range b.logsOfNodes(logs) {
-		for _, m := range b.matches(log, line) {
+	for log := range b.logs.ofNodes(logs) {
+		for _, m := range b.logs.matches(log, line) {
 			if m.at < end.ended.Start || m.at > end.last || m.at <= last.at {
 				continue
 			}

@@ -46,7 +46,7 @@ type controllerLog struct {
 // that did not start. It reads the logs of Serve's controller and the last saved state.
 func (b *builder) readServe() {
 	broken := deployments{}
-	for log := range b.logsOfNodes(isOfController) {
+	for log := range b.logs.ofNodes(isOfController) {
 		c := &controllerLog{builder: b, log: log, broken: broken, started: startedIn(log.text)}
 		c.replicasRaised() // first, because later steps leave out what it found
 		c.replicasCrashed()
@@ -96,15 +96,15 @@ func (c *controllerLog) startedAfter(after int, of, name string) bool {
 // applicationsFailed finds applications that could not be built or deployed. If Serve refused an application's config,
 // the controller logs only a traceback without a name: it counts if the log is about one application only.
 func (c *controllerLog) applicationsFailed() {
-	failed := c.matches(c.log, appFailed())
+	failed := c.logs.matches(c.log, appFailed())
 	if app := onlyName(appNamed().FindAllStringSubmatch(c.log.text, -1)); app != "" {
-		for _, m := range c.matches(c.log, configRefused()) {
+		for _, m := range c.logs.matches(c.log, configRefused()) {
 			m.groups = append(m.groups, app)
 			failed = append(failed, m)
 		}
 	}
 	deleted := map[string]int64{} // when last
-	for _, d := range c.matches(c.log, appDeleted()) {
+	for _, d := range c.logs.matches(c.log, appDeleted()) {
 		deleted[d.groups[1]] = max(deleted[d.groups[1]], d.at)
 	}
 	for _, m := range failed {
@@ -151,7 +151,7 @@ func entryEnd(log *logText, at int) int {
 // replicasRaised finds deployments whose replicas did not start. If a job ended, its end says whether that mattered, so
 // the finding is only a warning at first.
 func (c *controllerLog) replicasRaised() {
-	for _, m := range c.matches(c.log, replicaRaised()) {
+	for _, m := range c.logs.matches(c.log, replicaRaised()) {
 		deployment, app := m.groups[1], m.groups[2]
 		said, shown := c.logEntry(m)
 		raised := output.ExceptionOf(said)
@@ -180,7 +180,7 @@ func (c *controllerLog) replicasRaised() {
 // replicaException returns the exception that replicas of a deployment raised and to which other only refers, from the
 // logs of the replicas or of their processes; other itself if these have none.
 func (b *builder) replicaException(app, deployment string, other output.Exception) output.Exception {
-	files := b.nodeFiles(func(path string) bool {
+	files := b.logs.files(func(path string) bool {
 		return strings.HasPrefix(path, "serve/replica_"+app+"_"+deployment+"_")
 	})
 	for replica := range b.replicasOf(app, deployment) {
@@ -189,7 +189,7 @@ func (b *builder) replicaException(app, deployment string, other output.Exceptio
 		}
 	}
 	for _, file := range files {
-		if raised := lastOtherException(b.readLog(file).text, other); raised.Type != "" {
+		if raised := lastOtherException(b.logs.read(file).text, other); raised.Type != "" {
 			return raised
 		}
 	}
@@ -239,8 +239,8 @@ var (
 // proxiesFailed finds proxies of Serve that did not start: those that raised an exception, and those that the
 // controller gave up because they did not answer.
 func (c *controllerLog) proxiesFailed() {
-	givenUp := c.matches(c.log, proxyGivenUp())
-	for _, m := range c.matches(c.log, proxyNotReady()) {
+	givenUp := c.logs.matches(c.log, proxyGivenUp())
+	for _, m := range c.logs.matches(c.log, proxyNotReady()) {
 		id, _ := rayid.Parse[rayid.Node](m.groups[1]) // the expression matched 56 hexadecimal digits
 		said, shown := c.logEntry(m)
 		raised := output.ExceptionOf(said)
@@ -271,7 +271,7 @@ func (c *controllerLog) proxiesFailed() {
 // at that time may be the cause.
 func (c *controllerLog) replicasCrashed() {
 	checks := c.failedChecks()
-	for _, m := range c.matches(c.log, replicaCrashed()) {
+	for _, m := range c.logs.matches(c.log, replicaCrashed()) {
 		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
 		check, byCheck := checks[app+"#"+deployment]
 		byCheck = byCheck && check.at <= m.at && how == "failed health check" // check says why the replica failed
@@ -322,7 +322,7 @@ func (b *builder) replicaEnded(app, deployment string, at int64) (how string, sh
 
 // updatesFailed finds deployments that Serve gave up.
 func (c *controllerLog) updatesFailed() {
-	for _, m := range c.matches(c.log, updateFailed()) {
+	for _, m := range c.logs.matches(c.log, updateFailed()) {
 		for name := range strings.SplitSeq(m.groups[1], ",") {
 			name = strings.Trim(name, "' ")
 			f := c.broken.lastBefore(name, m.at)
@@ -353,7 +353,7 @@ type failedCheck struct {
 func (c *controllerLog) failedChecks() map[string]failedCheck {
 	first := map[string]failedCheck{}
 	for _, expression := range []*regexp.Regexp{checkRaised(), notAnswered()} {
-		for _, m := range c.matches(c.log, expression) {
+		for _, m := range c.logs.matches(c.log, expression) {
 			key := m.groups[2] + "#" + m.groups[1]
 			if _, known := first[key]; known {
 				continue
@@ -379,8 +379,8 @@ var replicaSlow = controllerLine("WARNING", `(Deployment '([^']*)' in applicatio
 // they take long, and no later line says that one started. A deployment that already served and only wanted more
 // replicas does not count: what is said last about its size is that Serve scaled it up from at least one.
 func (c *controllerLog) replicasSlow() {
-	sizes, scalesUp := c.matches(c.log, resized()), map[string]bool{}
-	for _, m := range c.matches(c.log, replicaSlow()) {
+	sizes, scalesUp := c.logs.matches(c.log, resized()), map[string]bool{}
+	for _, m := range c.logs.matches(c.log, replicaSlow()) {
 		for ; len(sizes) > 0 && sizes[0].from < m.from; sizes = sizes[1:] {
 			said := sizes[0].groups
 			scalesUp[said[2]] = said[1] == "Upscaling" && !strings.Contains(said[0], "running replicas: 0.")
@@ -410,7 +410,7 @@ var (
 // scaling may raise. As long as the loop does not go on, no application changes its state, so whoever deploys one
 // waits.
 func (c *controllerLog) loopRaised() {
-	all := c.matches(c.log, loopRaised())
+	all := c.logs.matches(c.log, loopRaised())
 	if len(all) < crashLoop || min(c.sessionEnd(), c.end)-all[len(all)-1].at > longBroken {
 		return
 	}
@@ -419,7 +419,7 @@ func (c *controllerLog) loopRaised() {
 	f := c.findOrAdd(Serve, "controller"+stillStarting)
 	f.raised = output.ExceptionOf(said)
 	f.Title = "Serve's controller could not go on with its applications: it raised " + reasonOf(f.raised, said)
-	for _, policy := range c.matches(c.log, scaledBy()) {
+	for _, policy := range c.logs.matches(c.log, scaledBy()) {
 		function, deployment, app := policy.groups[1], policy.groups[2], policy.groups[3]
 		if strings.Contains(said, ", in "+function+"\n") {
 			f.Title = fmt.Sprintf("Serve's controller could not scale %sapplication %s: the autoscaling policy %s raised %s",

@@ -67,11 +67,11 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	r.Missing, r.Partial = append([]string{}, b.missing...), b.partial || b.session.Archived()
 	// Beside damage these count events of types that this version does not know.
 	r.Missing = append(append(r.Missing, b.session.Warnings...), b.session.Snapshots.Refused()...)
-	if n := len(b.unreadLogs); n > 0 {
+	if n := len(b.logs.unread); n > 0 {
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at: one report reads a bounded number of logs.",
 			human.Count(n, "log")))
 	}
-	if n := len(b.archived); n > 0 {
+	if n := len(b.logs.archived); n > 0 {
 		r.Partial = true
 		r.Missing = append(r.Missing, fmt.Sprintf("%s not looked at until restored: archived by the store.",
 			human.Count(n, "log")))

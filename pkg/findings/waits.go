@@ -173,7 +173,7 @@ const notChecked = " did not answer health checks"
 // node did not answer the head's health checks at that time. Such a node may be back before it counts as lost.
 func (b *builder) addFailedCheck(f *finding, a attempt, at int64) {
 	state, _ := b.actorState(actorIDOf(a.row)) // of the nil node if the actor is not known
-	for _, m := range b.loggedAbout("gcs_server.out", checkFailed(), 1, state.Node.String()) {
+	for _, m := range b.logs.about("gcs_server.out", checkFailed(), 1, state.Node.String()) {
 		if a.since <= m.at && m.at <= at+atTheEnd {
 			if !strings.Contains(f.Title, notChecked) { // of several calls the title tells the first one's node
 				f.appendTitle("; its node " + b.nodeName(state.Node) + notChecked)

@@ -82,7 +82,7 @@ func (b *builder) readDeaths() {
 
 // readLoggedDeaths adds to b.deaths the processes of whose ends only the GCS's log tells.
 func (b *builder) readLoggedDeaths() {
-	for _, m := range b.loggedByHead("gcs_server.out", reportedExit()) {
+	for _, m := range b.logs.inHeads("gcs_server.out", reportedExit()) {
 		id, err := rayid.Parse[rayid.Worker](m.groups[1])
 		if _, known := b.deaths[id]; err != nil || known {
 			continue
@@ -109,10 +109,10 @@ const startTimeout = 60e9
 // that are started together print first, and then the raylet says of each that it did not register. So the error that
 // was printed last counts for all lines of the raylet within startTimeout after the first one.
 func (b *builder) readStarts() {
-	for log := range b.logsOfNodes(pathIs("raylet.err")) {
+	for log := range b.logs.ofNodes(pathIs("raylet.err")) {
 		// the last error that was printed, when the raylet first told of it, and up to where the log was read
 		said, evident, since, read := "", Evidence{}, int64(0), 0
-		for _, m := range b.matches(log, notStarted()) {
+		for _, m := range b.logs.matches(log, notStarted()) {
 			reason, from, to := startError(log.text[read:m.from])
 			if reason != "" || m.at-since > startTimeout {
 				said, evident, since = reason, b.evidence(log, read+from, read+to), m.at
@@ -294,11 +294,11 @@ func (b *builder) groupLogs() {
 // this one was not, and returns an empty log.
 func (b *builder) readWorkerLog(worker rayid.Worker, file moment.LogFile) *logText {
 	if len(b.examinedWorkers) >= maxReadWorkers && !b.examinedWorkers[worker] {
-		b.unreadLogs[file] = true
+		b.logs.unread[file] = true
 		return &logText{file: file}
 	}
 	b.examinedWorkers[worker] = true
-	return b.readLog(file)
+	return b.logs.read(file)
 }
 
 // workerOfLog returns the worker to whose process the log at a path belongs; ok is false for logs of drivers and
