@@ -220,3 +220,14 @@ func TestSlowStore(t *testing.T) {
 	}
 	reading.Wait()
 }
+
+// TestTurnOfCallerEnds: a reader whose own turn of other work ends, such as a webhook's, ends too.
+func TestTurnOfCallerEnds(t *testing.T) {
+	for _, compression := range []layout.Compression{layout.Plain, layout.Gzip, layout.Zstd} {
+		set, _ := logOf(t, "raylet.out", testChunk{0, "one\n", compression})
+		f := open(t, set, "raylet.out")
+		ctx, end := context.WithCancelCause(t.Context())
+		end(turns.ErrEnded)
+		says.ErrorIs(t, f.WriteRange(ctx, io.Discard, 0, f.Size()), turns.ErrEnded, "compression %d", compression)
+	}
+}

@@ -170,7 +170,7 @@ func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n 
 		if start += copied; err == nil {
 			return nil
 		}
-		if !errors.Is(err, turns.ErrEnded) {
+		if ctx.Err() != nil || !errors.Is(err, turns.ErrEnded) { // ctx may be that of a turn of other work
 			return fmt.Errorf("read a log: %w", err)
 		}
 	}
