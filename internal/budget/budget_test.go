@@ -124,11 +124,11 @@ func TestOneCaller(t *testing.T) {
 		greedy, other := WithCaller(t.Context(), "greedy"), WithCaller(t.Context(), "other")
 		for _, p := range []Part{Answer, Work, Parse, LargeParse} {
 			eighth := b.Size(p) / 8
-			var held []func()
-			for range 1000 {
+			held := make(chan func(), 1000)
+			for range cap(held) {
 				go func() {
 					if release, err := b.Reserve(greedy, p, eighth); err == nil {
-						held = append(held, release)
+						held <- release
 					}
 				}()
 			}
@@ -140,14 +140,14 @@ func TestOneCaller(t *testing.T) {
 			if p == Answer || p == Work {
 				defer must.Get(b.Reserve(other, p, 2*eighth))(t)()
 			}
-			time.AfterFunc(time.Second, held[0])
+			time.AfterFunc(time.Second, <-held)
 			defer must.Get(b.Reserve(other, p, eighth))(t)()
 			if waited := time.Since(began); waited != time.Second {
 				t.Errorf("%s: the other one waited %v", names[p], waited)
 			}
 			time.Sleep(time.Minute)
-			for _, release := range held {
-				release()
+			for len(held) > 0 {
+				(<-held)()
 			}
 			if n := len(b.pools[p].callers); n != 1 {
 				t.Errorf("%s: %d callers are known, want the one that holds some", names[p], n)
