@@ -150,7 +150,8 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	named := (ofJob || f.Kind == Serve) && root.speaksOf(f)
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
 		askedServer := root == end || named || serverError().MatchString(root.raised.Message)
-		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j)
+		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
+			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
 	} else if named { // the clock of its node may be ahead
 		until = root.last + nodeNoticedLate
@@ -166,6 +167,23 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		return root.isSymptom() || root.raised.Type == "AssertionError" // what explains itself does not go back far
 	}
 	return true
+}
+
+// deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were
+// made after a time (Unix ns).
+func (b *builder) deployedAfter(f *finding, at int64) bool {
+	known := false
+	for i := range b.session.Actors {
+		a := &b.session.Actors[i]
+		if !slices.Contains(f.names, a.Class) {
+			continue
+		}
+		if _, existed := moment.ActorAt(a, at); existed {
+			return false
+		}
+		known = true
+	}
+	return known
 }
 
 // ofEarlierJob reports whether a finding is about a job that had ended before another one, later, began.

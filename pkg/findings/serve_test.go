@@ -3,6 +3,7 @@ package findings_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -272,4 +273,27 @@ func last(entries []any) any {
 		return nil
 	}
 	return entries[len(entries)-1]
+}
+
+// TestDeployedLater: a deployment that failed in the seconds after a job's end is nothing that came before it, if it
+// was made only then.
+func TestDeployedLater(t *testing.T) {
+	const died = "INFO 2026-11-22 10:15:56,100 controller 7 -- Deploying new app 'shop'.\n" +
+		"ERROR 2026-11-22 10:16:04,857 controller 7 -- Exception in Replica(id='w1', deployment='Cart', app='shop'), the replica will be stopped.\n" +
+		"Traceback (most recent call last):\n  File \"/app/cart.py\", line 3, in __init__\n    raise ValueError(\"no prices\")\nValueError: no prices\n"
+	for made, want := range map[string]bool{"10:15:50": true, "10:16:02": false} {
+		replica := deadActor("ServeReplica:shop:Cart", "creationTaskFailureContext", "ValueError: no prices", "ACTOR_DIED")[:2]
+		replica[1] = strings.ReplaceAll(replica[1], `{"state": "DEAD", "timestamp": "2026-11-22T10:15:55Z"`, fmt.Sprintf(
+			`{"state": "PENDING_CREATION", "timestamp": "2026-11-22T%sZ"}, {"state": "DEAD", "timestamp": "2026-11-22T10:16:05Z"`, made))
+		dir := submissionWithLog(t, 1, "asked the shop\n", append(replica, driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "serve/controller_7.log", died)
+		_, chain := badJob(t, dir)
+		var titles []string
+		for _, f := range chain {
+			titles = append(titles, f.Title)
+		}
+		if told := strings.Contains(strings.Join(titles, "; "), "no prices"); told != want {
+			t.Errorf("made at %s: told %t, want %t: %q", made, told, want, titles)
+		}
+	}
 }
