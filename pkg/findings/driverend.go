@@ -248,11 +248,18 @@ var ofCrashes = []string{"SIGABRT", "SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SI
 // lastPrinted is how a title goes on with what a process printed last.
 const lastPrinted = "; the last it printed: "
 
-// lastPrinted returns the error that a driver printed before a signal ended it; "" if it printed none. If another
-// process sent the signal, only its last line counts.
+// lastPrinted returns the error that a driver printed before a signal ended it; "" if it printed none. If the driver
+// crashed, that is an error among its last lines behind its exception; if another process sent the signal, only its
+// last line counts.
 func (e *driverEnd) lastPrinted() string {
-	text := output.BeforeSignal(e.log.text)
-	if !slices.Contains(ofCrashes, e.signal) && !output.EndsInError(text) {
+	text, crashed := e.log.text, slices.Contains(ofCrashes, e.signal)
+	if crashed && e.hasException() {
+		text = output.Behind(e.trace, e.raised)
+	}
+	if _, at := output.Signal(text); at >= 0 && crashed {
+		text = text[:at]
+	}
+	if text = output.BeforeSignal(text); !crashed && !output.EndsInError(text) {
 		return ""
 	}
 	return output.LastError(text)

@@ -419,3 +419,33 @@ func TestProcessSaidWhy(t *testing.T) {
 		says.Equal(t, strings.HasSuffix(chain[0].Title, "; before that "+said), told, "%s: %s", raised, chain[0].Title)
 	}
 }
+
+// TestTracebackInJSON: the traceback in a record in JSON is found, whatever its field is called.
+func TestTracebackInJSON(t *testing.T) {
+	const raised = `"Traceback (most recent call last):\n  File \"/app/a.py\", line 3, in f\n    g()\nValueError: no prices\n"`
+	for _, record := range []string{
+		`{"ts":"2026-11-22T10:15:50Z","level":"error","msg":"step failed","err_tb":` + raised + `}`,
+		`{"status":"failed","details":` + raised + `}`,
+		`{"event":"x","reason":"boom","log":` + raised + `}`,
+	} {
+		for _, last := range []string{"", "bye\n"} {
+			log := "asked the shop\n" + record + "\n" + last
+			_, chain := badJob(t, submissionWithLog(t, 1, log, driverOf(1, "raysubmit_bad")))
+			says.Equal(t, chain[len(chain)-1].Title, "Job raysubmit_bad failed: its driver raised ValueError: no prices", record)
+		}
+	}
+}
+
+// TestCompilerWarnings: what a compiler or a linker warns of is no reason, also if it is the last line and speaks of
+// errors.
+func TestCompilerWarnings(t *testing.T) {
+	for log, want := range map[string]string{
+		"/usr/bin/ld: cannot find -lcuda\ncollect2: error: ld returned 1 exit status\n" +
+			"ld: warning: cannot find entry symbol _start; error follows\n": "collect2: error: ld returned 1 exit status; before that /usr/bin/ld: cannot find -lcuda",
+		"nvcc fatal: Unsupported gpu architecture 'compute_100'\nkernel.cu:12: warning: failed to unroll loop\n": "nvcc fatal: Unsupported gpu architecture 'compute_100'",
+	} {
+		_, chain := badJob(t, submissionWithLog(t, 1, log, driverOf(1, "raysubmit_bad")))
+		title := chain[len(chain)-1].Title
+		says.True(t, strings.HasPrefix(title, "Job raysubmit_bad failed with exit code 1: "+want), "%q: %s", log, title)
+	}
+}

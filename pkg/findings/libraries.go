@@ -172,12 +172,14 @@ var operator = lazyregexp.New(`Map|Read|Write|Filter|shuffle|sort|Aggregate|Limi
 // runNamed matches what each line of a Train controller's log says of its job and its run.
 var runNamed = lazyregexp.New(`"job_id": "([0-9a-f]{8})"[^\n]*?"run_name": "([^"\\\n]{1,200})"`)
 
+// failurePolicy begins the message in which Train's controller logs what it does after a failure, such as starting the
+// workers again.
+const failurePolicy = "[FailurePolicy]"
+
 // controlLoop begins the message of the record before, if the controller itself raised an exception: the policy's
 // message has only what that says.
 const controlLoop = "Error in control loop iteration"
 
-// aboutFailure matches it, and the record of what the controller does after a failure, such as starting the workers
-// again.
 var aboutFailure = lazyregexp.New(`(?m)^.*(?:\[FailurePolicy\]|` + controlLoop + `).*$`)
 
 // readTrain finds failures in Train runs, also those after which FailureConfig(max_failures=…) had the workers started
@@ -204,6 +206,8 @@ func (b *builder) trainRetried(m match, line trainRecord, raised string) string 
 	switch {
 	case strings.HasPrefix(policy, controlLoop):
 		return line.Trace
+	case !strings.HasPrefix(policy, failurePolicy):
+		return raised
 	case strings.Contains(policy, "RAISE"):
 		_, said, _ := strings.Cut(line.Message, "\nError: ")
 		said = cmp.Or(raised, said)

@@ -108,9 +108,10 @@ func (b *builder) showLookedUp(f *finding) {
 		switch {
 		case state.State != moment.Dead || a.Job == f.job && isJobEnd([]byte(how)):
 			f.appendTitle(fmt.Sprintf("; actor %s was in namespace %q", actorName(a), a.Namespace))
+		case how == "":
+			f.appendTitle(fmt.Sprintf("; actor %s had ended before", actorName(a)))
 		default:
-			why := encloseIfAny(": ", deathSentence(how), "")
-			f.appendTitle(fmt.Sprintf("; actor %s had ended before%s", actorName(a), why))
+			f.appendTitle(fmt.Sprintf("; actor %s had ended before: %s", actorName(a), deathSentence(how)))
 		}
 		f.addEntity(b.actorEntity(a))
 		return

@@ -273,6 +273,9 @@ func (c *controllerLog) replicasCrashed() {
 	checks := c.failedChecks()
 	for _, m := range c.logs.matches(c.log, replicaCrashed()) {
 		deployment, app, how := m.groups[1], m.groups[2], m.groups[3]
+		if f := c.broken.lastBefore(deployment, m.at); f != nil && f.last > m.at {
+			continue // it crashed while replicas did not start
+		}
 		check, byCheck := checks[app+"#"+deployment]
 		byCheck = byCheck && check.at <= m.at && how == "failed health check" // check says why the replica failed
 		if !byCheck {

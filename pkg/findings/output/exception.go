@@ -260,6 +260,8 @@ func (r *exceptionReader) readLine(line string) (goOn bool) {
 		r.inMessage = false
 		r.setLast(Exception{Type: name, Function: r.function})
 		return true
+	case message == "" && r.last.Type == name && r.last.Message != "": // the same one again, without its message
+		return true
 	}
 	r.readException(line, name, message)
 	return name != "RuntimeEnvSetupError" // behind it are tracebacks of the agent that sets up environments
@@ -444,6 +446,8 @@ func endsMessage(line, said string) bool {
 	case strings.Contains(line, TracebackStart), said == directCause, said == whileHandling: // another traceback
 		return true
 	case strings.HasPrefix(line, "\tat "), frameLine().MatchString(line), isBoxLine(line): // a frame
+		return true
+	case taskHeading().MatchString(line), workerMark().MatchString(line): // "ray::f() (pid=7)", "(f pid=7) "
 		return true
 	}
 	return logline.Parse([]byte(line), &logline.Clock{}).Begins() // a record of a log

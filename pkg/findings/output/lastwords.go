@@ -110,9 +110,9 @@ func onlyWords(text string) string {
 // one candidate, and so are an error and the lines below that it needs.
 func ownCandidates(log string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		// Of the lines below the one that is read: the cause that they say, what the nearest says, and whether that is
-		// how a step ended.
-		cause, below, belowIsStep := candidate{}, "", false
+		// Of the lines below the one that is read: the cause that they say, what they say, the nearest first, and
+		// whether the nearest says how a step ended.
+		cause, below, belowIsStep := candidate{}, [2]string{}, false
 		reasonsOfPip := sync.OnceValue(func() map[string]string { return pipReasons(log) })
 		for line := range ownLinesBackward(log) {
 			c, counts := ownCandidate(line)
@@ -145,7 +145,7 @@ func ownCandidates(log string) iter.Seq[candidate] {
 				return
 			}
 			belowIsStep = c.isError() && exitStatus().MatchString(alone) || stepOfMake().MatchString(alone)
-			cause, below = candidate{}, alone
+			cause, below = candidate{}, [2]string{alone, below[0]}
 		}
 		if cause.said != "" {
 			yield(candidate{said: cause.said, worth: anError})
@@ -197,14 +197,21 @@ func (c candidate) or(above candidate) candidate {
 	return candidate{said: cmp.Or(c.said, above.said), worth: worth}
 }
 
-// complete adds to an error that says little the line below it. Of a heading, as that of NCCL's last error, it takes
-// that line.
-func (c *candidate) complete(below string) {
-	if said := reasonHeading().FindString(c.said); said != "" && said == c.said && below != "" {
-		c.said, c.worth = below, anError
-	} else if c.isError() && (needsNextLine(c.said) || continuation().MatchString(below)) {
-		c.said = strings.TrimSpace(c.said + " " + below)
+// complete adds to an error that says little the line below it, and the next one if the first has only the name of a
+// field. Of a heading, as that of NCCL's last error, it takes the line below it.
+func (c *candidate) complete(below [2]string) {
+	if said := reasonHeading().FindString(c.said); said != "" && said == c.said && below[0] != "" {
+		c.said, c.worth = below[0], anError
+		return
 	}
+	if !c.isError() || !needsNextLine(c.said) && !continuation().MatchString(below[0]) {
+		return
+	}
+	rest := below[0]
+	if fieldErrorsBelow().MatchString(c.said) {
+		rest += " " + below[1]
+	}
+	c.said = strings.TrimSpace(c.said + " " + rest)
 }
 
 // workerCandidates returns what workers said, from the lines that Ray copied into a driver's log, from the log's end
@@ -234,7 +241,7 @@ func workerCandidates(log string, isRays func(class string) bool,
 			if c.worth, c.said = worthOf(line); crashed {
 				c.worth, c.said = anError, crash
 			}
-			c.complete(strings.TrimSpace(Printable(next)))
+			c.complete([2]string{strings.TrimSpace(Printable(next))})
 			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
 				continue
 			}

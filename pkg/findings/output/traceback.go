@@ -7,6 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
 // TracebackStart is the first line of a traceback.
@@ -408,10 +409,11 @@ func isBoxLine(line string) bool {
 }
 
 // otherTraceback returns the last traceback that is not in the usual form, and its offset: that of an exception group,
-// one in a box, or one of a program that cannot be compiled. The offset is -1 if there is none.
+// one in a box, one of a program that cannot be compiled, or one in a line of JSON. The offset is -1 if there is none.
 func otherTraceback(log string) (text string, at int) {
-	if at = lastGroup(log); at >= 0 {
-		text = log[at:]
+	text, at = tracebackInJSON(log)
+	if group := lastGroup(log); group > at {
+		text, at = log[group:], group
 	}
 	if boxes := boxStart().FindAllStringIndex(log, -1); boxes != nil && boxes[len(boxes)-1][0] > at {
 		at = boxes[len(boxes)-1][0]
@@ -422,4 +424,26 @@ func otherTraceback(log string) (text string, at int) {
 		return log[m[0]:m[1]], m[0]
 	}
 	return text, at
+}
+
+// tracebackInJSON returns the traceback in the last line of JSON that has one, and the offset of the line; "" and -1 if
+// there is none.
+func tracebackInJSON(log string) (text string, at int) {
+	at = strings.LastIndex(log, TracebackStart+`\n`)
+	if at < 0 {
+		return "", -1
+	}
+	at = strings.LastIndexByte(log[:at], '\n') + 1
+	line, _, _ := strings.Cut(log[at:], "\n")
+	fields, err := pyjson.ParseObject([]byte(line))
+	if err != nil {
+		return "", -1
+	}
+	for name := range fields.All() {
+		if value := fields.String(name); strings.Contains(value, TracebackStart) {
+			text, _ = withCauses(value, max(0, tracebackBefore(value, len(value))))
+			return text, at
+		}
+	}
+	return "", -1
 }

@@ -73,6 +73,8 @@ var (
 	// cppPlace matches records of code in C++ ("core.cc:71"). Its threads also report errors after an exception has
 	// ended the program.
 	cppPlace = lazyregexp.New(`\.(?:cc|cpp|cu|h):\d+\b`)
+	// compilerWarning matches how tools and compilers mark a warning: "ld: warning: cannot find entry symbol _start".
+	compilerWarning = lazyregexp.New(`^[\w./+-]{1,80}: ?(?:\d+:){0,2} ?[Ww]arning: `)
 	// nativeRecord matches a warning or an error that a library in C++ logs: of glog, absl, TensorFlow and torch.
 	nativeRecord = lazyregexp.New(`^(?:\[\w+\]:)?\[?(?:\d{4}-\d\d-\d\d [\d:.]+: )?[WE](?:\d{4} [\d:.]+(?: +\d+)?)? \S*\.(?:cc|cpp|cu|h):\d+\]`)
 	// exitStatus matches what says with which status a step or a program failed, also if the line ends in its command.
@@ -149,6 +151,8 @@ func worthOf(line string) (worth, string) {
 		return worthLittle, said
 	case !isError:
 		return ownLine, said
+	case compilerWarning().MatchString(said):
+		return errorWarning, said
 	}
 	return worthOfError(said, true), said
 }
