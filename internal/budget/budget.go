@@ -89,6 +89,7 @@ type pool struct {
 	perCaller int64 // of these, how many one may have
 	used      atomic.Int64
 	holders   atomic.Int64
+	waiters   atomic.Int64 // for it, or for what their caller may have of it
 
 	mu      sync.Mutex
 	callers map[string]*share // that hold or wait for some
@@ -156,7 +157,7 @@ func (l *pool) register(r promauto.Factory, part string) {
 	gauge("historyserver_answer_memory_limit_bytes", "Memory that answers under way may take.",
 		func() int64 { return l.bytes })
 	gauge("historyserver_answers_in_flight", "Answers that memory is reserved for.", l.holders.Load)
-	gauge("historyserver_answers_waiting", "Answers that wait for memory.", l.waiting.Load)
+	gauge("historyserver_answers_waiting", "Answers that wait for memory.", l.waiters.Load)
 }
 
 // unlimited is the size of a part where there is no budget.
@@ -244,6 +245,9 @@ func (b *Budget) acquire(ctx context.Context, p Part, from *queue, bytes int64) 
 		b.refused.WithLabelValues(names[p], "busy").Inc()
 		return ErrBusy
 	}
+	waiters := &b.pools[p].waiters
+	waiters.Add(1)
+	defer waiters.Add(-1)
 	began := time.Now()
 	waiting, cancel := context.WithTimeoutCause(ctx, b.wait, ErrBusy)
 	defer cancel()

@@ -136,6 +136,7 @@ func TestOneCaller(t *testing.T) {
 			if want := int(2 * quarters[p]); len(held) != want {
 				t.Errorf("%s: the greedy one holds %d eighths, want %d", names[p], len(held), want)
 			}
+			says.Equal(t, b.pools[p].waiters.Load(), max(1, b.pools[p].maxWaiting/2), "%s: those who wait", names[p])
 			began := time.Now()
 			if p == Answer || p == Work {
 				defer must.Get(b.Reserve(other, p, 2*eighth))(t)()
