@@ -58,7 +58,7 @@ func (s *Store) mapError(err error, permission string) error {
 		return os.ErrExist
 	case apiErr.Code == http.StatusUnauthorized, apiErr.Code == http.StatusForbidden:
 		return s.refusal(err, apiErr, permission)
-	case strings.Contains(apiErr.Message, "requester pays"):
+	case strings.Contains(apiErr.Message+apiErr.Body, "requester pays"): // the body is XML when an object is read
 		return remote.Refused(err, "whoever asks bucket %s pays: set --gcs-user-project to the project that does", s.name)
 	case apiErr.Code == http.StatusRequestEntityTooLarge:
 		return fmt.Errorf("%w: %w", blob.ErrTooLarge, err)

@@ -3,6 +3,7 @@ package gcs
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/api/googleapi"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -63,6 +65,17 @@ func TestAdviceByCause(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequesterPaysWhenRead: errors of reading an object are XML, which the SDK does not take apart.
+func TestRequesterPaysWhenRead(t *testing.T) {
+	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, "<?xml version='1.0' encoding='UTF-8'?><Error><Code>UserProjectMissing</Code>"+
+			"<Message>Bucket is a requester pays bucket but no user project provided.</Message></Error>")
+	})
+	_, err := s.Get(t.Context(), "a", 0, blob.ToEnd)
+	says.Error(t, err, "set --gcs-user-project")
 }
 
 // TestTokenOfAWrongClock: a machine whose clock is wrong gets no token, so it sends no request.
