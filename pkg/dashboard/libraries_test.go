@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -151,6 +153,26 @@ func TestFindingsOfAMoment(t *testing.T) {
 	a.at = 0
 	if got := a.data("/api/history/findings"); got.String("at") != "" {
 		t.Errorf("at the end it is about %q", got.String("at"))
+	}
+}
+
+// unreadable are metrics that cannot be read.
+type unreadable struct{}
+
+func (unreadable) Values(context.Context, layout.Session, bool, time.Time, string,
+	func(func(string) string, float64)) error {
+	return errors.New("the store is down")
+}
+
+// TestPartialFindings: findings of which something could not be read may be whole at the next request, so they have no
+// ETag.
+func TestPartialFindings(t *testing.T) {
+	for metrics, partial := range map[moment.Metrics]bool{nil: false, unreadable{}: true} {
+		w := newAsker(t, recorded(t).session, Options{Findings: findings.Reader{Metrics: metrics}}).get(
+			"/api/history/findings")
+		_, refused := w.Header()["Etag"]
+		says.True(t, w.Code == http.StatusOK && refused == partial, "partial %t: %d %v %s", partial, w.Code, w.Header(),
+			w.Body)
 	}
 }
 

@@ -253,7 +253,7 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 	must.OK(t, err)
 	err = sendLog(w, r, &options{mediaType: "file", lines: -1, filterANSI: true},
 		part{file: f, name: "a.log", end: 8, open: true})
-	says.True(t, err != nil && w.Body.Len() <= 0 && w.Header().Get("Content-Disposition") == "",
+	says.True(t, err != nil && w.Body.Len() == 0 && w.Header().Get("Content-Disposition") == "",
 		"error %v after %q, %v", err, w.Body, w.Header())
 	// Who follows a log has the answer's beginning already.
 	defer func() {
