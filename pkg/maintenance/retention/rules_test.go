@@ -24,6 +24,9 @@ rules:
 - {namespaces: ["prod-*", live], outcomes: [failed, unfinished], keep: 90d}
 - {outcomes: [failed], keep: 30d}
 - {namespaces: [scratch], keep: 12h}
+- {namespaces: [lab], outcomes: [failed], keep: forever}
+- {clusters: [long], keep: 120d}
+- {clusters: [ever], keep: forever}
 `
 
 func TestRules(t *testing.T) {
@@ -46,6 +49,9 @@ func TestRules(t *testing.T) {
 		{"dev", "x", "", "stopped", 0, 0, "kept forever"},
 		{"scratch", "x", "", "succeeded", 0, 12 * time.Hour, "rule 4 keeps 12h"},
 		{"scratch", "x", "", "", 0, 30 * day, unsure},
+		{"prod-a", "long", "", "", 0, 120 * day, "rule 6 keeps 120d"},
+		{"prod-a", "ever", "", "", 7 * day, 0, "rule 7 keeps forever"},
+		{"lab", "long", "", "", 7 * day, 0, unsure},
 	} {
 		e := catalog.Entry{Ref: layout.Session{Namespace: tc.namespace, Cluster: tc.cluster, Name: "session_1"},
 			Summary: catalog.Summary{OwnerName: tc.owner, Outcome: tc.outcome}, Described: true}
@@ -58,7 +64,7 @@ func TestRules(t *testing.T) {
 			strings.Contains(fate.Why, tc.why) && strings.HasPrefix(fate.Why, "it ended 5 days ago, and "), "%+v: %+v",
 			tc, fate)
 		says.True(t, !fate.Due(now) || p.MayExpire(e, now), "%+v: it is due, but may not expire", tc)
-		says.Equal(t, fate.Due(now), (tc.keep == 12*time.Hour), "%+v: due", tc)
+		says.Equal(t, fate.Due(now), tc.keep == 12*time.Hour, "%+v: due", tc)
 	}
 }
 
@@ -117,7 +123,7 @@ func FuzzParseRules(f *testing.F) {
 		}
 		for _, outcome := range []string{"", "failed"} {
 			term := rules.Of(catalog.Entry{Ref: layout.Session{Namespace: "a", Cluster: "b"}}, outcome, Term{Keep: day})
-			says.True(t, term.Keep >= 0 && (term.Keep <= 0 || term.Keep >= time.Hour), "%+v", term)
+			says.True(t, term.Keep >= 0 && (term.Keep == 0 || term.Keep >= time.Hour), "%+v", term)
 		}
 	})
 }
