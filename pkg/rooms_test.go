@@ -92,7 +92,7 @@ func TestRoomsNameTheirParts(t *testing.T) {
 				return fs.SkipDir
 			}
 			code, err := filepath.Glob(path + "/*.go")
-			says.True(t, len(code) <= 0 || strings.Contains(rows[room], "`"+entry.Name()+"`"),
+			says.True(t, len(code) == 0 || strings.Contains(rows[room], "`"+entry.Name()+"`"),
 				"the row of %s does not name pkg/%s", room, path)
 			return err
 		}))

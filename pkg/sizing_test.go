@@ -53,7 +53,7 @@ func TestSizes(t *testing.T) {
 	prices := cost.row("Amazon S3 ")
 	same := func(what string, got, want, tolerance float64) {
 		t.Helper()
-		says.True(t, !(math.Abs(got-want) > tolerance*want), "%s: %g in the docs, computed %g", what, got, want)
+		says.True(t, math.Abs(got-want) <= tolerance*want, "%s: %g in the docs, computed %g", what, got, want)
 	}
 	hours := func(workers, heads float64) (requests, gigabytes float64) {
 		return workers*worker.requests + heads*head.requests, (workers*worker.megabytes + heads*head.megabytes) / 1000

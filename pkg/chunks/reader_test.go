@@ -105,11 +105,11 @@ func TestReader(t *testing.T) {
 				}
 				for to := from + 1; to <= int64(len(text)); to++ {
 					got, gaps, err := readAll(t, NewReader(t.Context(), m, stream, Options{From: from, To: to}))
-					must.True(t, got == text[from:to] && len(gaps) <= 0 && err == nil,
+					must.True(t, got == text[from:to] && len(gaps) == 0 && err == nil,
 						"[%d, %d) is %q, want %q; gaps %q, %v", from, to, got, text[from:to], gaps, err)
 					// Who expects to stop may go on.
 					got, gaps, err = readAll(t, NewReader(t.Context(), m, stream, Options{From: from, Expect: to}))
-					must.True(t, got == text[from:] && len(gaps) <= 0 && err == nil,
+					must.True(t, got == text[from:] && len(gaps) == 0 && err == nil,
 						"[%d, ∞) is %q, want %q; gaps %q, %v", from, got, text[from:], gaps, err)
 				}
 			}
@@ -253,7 +253,7 @@ func TestArchived(t *testing.T) {
 		}}
 		got, gaps, err := readAll(t, NewReader(t.Context(), archive, s, Options{}))
 		if kind == layout.Metrics {
-			says.True(t, errors.Is(err, blob.ErrArchived) && len(gaps) <= 0, "metrics: %v, gaps %q", err, gaps)
+			says.True(t, errors.Is(err, blob.ErrArchived) && len(gaps) == 0, "metrics: %v, gaps %q", err, gaps)
 			continue
 		}
 		if want := s.Chunks[1].Object.Key + " is archived by the store: restore it"; err != nil || got != "one\nsix\n" ||

@@ -146,7 +146,7 @@ func TestMetricsAuto(t *testing.T) {
 			says.OK(t, c.storeGrafana(t.Context(), session().Name))
 			stored := slices.ContainsFunc(store.Keys(),
 				func(key string) bool { return strings.Contains(key, "default_grafana_dashboard.json") })
-			says.Equal(t, stored, (head && want == ""), "Ray %q, head %t: Grafana dashboards stored", version, head)
+			says.Equal(t, stored, head && want == "", "Ray %q, head %t: Grafana dashboards stored", version, head)
 			says.OK(t, c.spool.Close())
 			_ = o.Servers.Close()
 			dashboard.Close()

@@ -110,5 +110,5 @@ func TestNoFigures(t *testing.T) {
 	if kept, err := os.ReadFile(keptFile(dir, ref)); err != nil || !bytes.Contains(kept, []byte(`"source":"metric"`)) {
 		t.Errorf("the report is not kept with what metrics say: %v", err)
 	}
-	says.True(t, !without.Partial && len(without.Missing) <= 0, "without metrics: missing %q", without.Missing)
+	says.True(t, !without.Partial && len(without.Missing) == 0, "without metrics: missing %q", without.Missing)
 }

@@ -610,7 +610,7 @@ func TestManyJobs(t *testing.T) {
 	if slices.ContainsFunc(r.Jobs, func(j findings.Job) bool { return j.SubmissionID == "raysubmit_good95" }) {
 		t.Error("raysubmit_good95 was looked at")
 	}
-	says.True(t, len(r.Missing) == 1 && len(r.Findings) == 2 && r.Errors() <= 0, "%q, %+v", r.Missing, r.Findings)
+	says.True(t, len(r.Missing) == 1 && len(r.Findings) == 2 && r.Errors() == 0, "%q, %+v", r.Missing, r.Findings)
 }
 
 // TestWordsOfTheDriver: what a driver printed last is in Ray's message about its job, and no word of Ray about it. If
@@ -759,7 +759,7 @@ func TestSeveralJobs(t *testing.T) {
 		[]string{driverOf(1, "raysubmit_good"), driverOf(2, "raysubmit_fine")},
 		failedTask(1, "one", "NODE_DIED", died), failedTask(2, "two", "NODE_DIED", died))
 	r := report(t, load(t, rareEvents(t, events), rayevents.Session, nil))
-	says.True(t, r.Outcome == catalog.Succeeded && len(r.Findings) == 3 && r.Errors() <= 0, "%s: %+v", r.Outcome,
+	says.True(t, r.Outcome == catalog.Succeeded && len(r.Findings) == 3 && r.Errors() == 0, "%s: %+v", r.Outcome,
 		r.Findings)
 }
 

@@ -33,7 +33,7 @@ func TestInGroup(t *testing.T) {
 		t.Errorf("a finding of its own: %s", found.Title)
 	}
 	says.True(t, len(f.Entities) == 1 && f.Entities[0].ID == "17" && len(f.Evidence) == 1 &&
-		strings.Contains(f.Evidence[0].Text, "train") && len(d.b.groups[0].finding.Entities) <= 0, "%+v", f.Finding)
+		strings.Contains(f.Evidence[0].Text, "train") && len(d.b.groups[0].finding.Entities) == 0, "%+v", f.Finding)
 }
 
 // TestHeldInGroup: what waits in a placement group that has its place waited for who holds the group's resources.

@@ -130,7 +130,7 @@ func TestUnknownMachine(t *testing.T) {
 	b.put(layout.SeriesKey("log", ref, time.Unix(0, 0)),
 		fmt.Sprintf(`{"t":1000,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n", node))
 	found, damaged, err := selectFrom(t, b.database(0, 1<<20), 0, math.MaxInt64, named(t, "ray_node_mem_used"))
-	says.True(t, err == nil && len(damaged) <= 0 && len(found) == 1 &&
+	says.True(t, err == nil && len(damaged) == 0 && len(found) == 1 &&
 		found[0].Labels().Get("instance") == node.String(), "%v %v %v", found, damaged, err)
 }
 

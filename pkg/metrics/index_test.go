@@ -111,7 +111,7 @@ func TestIndexAnswers(t *testing.T) {
 				t.Fatalf("seed %d, %d to %d, %s: %v %v", seed, mint, maxt, name, err, damaged)
 			}
 		}
-		says.True(t, indexed.index != nil && indexed.blocks.Cost() <= 0, "chunks were read")
+		says.True(t, indexed.index != nil && indexed.blocks.Cost() == 0, "chunks were read")
 		if err := same(map[string][]string{"": {fmt.Sprint(len(must.Get(indexed.Metrics(t.Context()))(t)))}},
 			map[string][]string{"": {fmt.Sprint(len(must.Get(chunks.Metrics(t.Context()))(t)))}}); err != nil {
 			t.Error("what is said of metrics:", err)
@@ -212,7 +212,7 @@ func TestNoReadOutlivesItsQuery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, _, err := x.readGroups(t.Context(), []int{0, 0}, newAllowance(2*x.groupBytes(0)-1))
 		synctest.Wait()
-		says.True(t, errors.Is(err, ErrTooMuch) && reads <= 0, "%v after %d reads", err, reads)
+		says.True(t, errors.Is(err, ErrTooMuch) && reads == 0, "%v after %d reads", err, reads)
 	})
 	// Not in the bubble: the decoders that decompress a group are used again by other tests.
 	_, _, err := x.readGroups(t.Context(), []int{0}, newAllowance(x.groupBytes(0)))
@@ -238,7 +238,7 @@ func TestStaleIndex(t *testing.T) {
 		read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
 	d := b.kept()
 	got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
-	says.True(t, len(got) == 1 && len(damaged) <= 0 && d.index == nil, "stale: %v %v", got, damaged)
+	says.True(t, len(got) == 1 && len(damaged) == 0 && d.index == nil, "stale: %v %v", got, damaged)
 	if err := b.index(0); err != nil || etag() == first {
 		t.Error("not written anew:", err)
 	}

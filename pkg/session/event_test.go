@@ -164,7 +164,7 @@ func checkKeptJSON(t *testing.T, r tasktable.Row) {
 		kept = append(kept, e.Extra)
 	}
 	for _, text := range kept {
-		says.True(t, len(text) <= 0 || json.Valid(text), "kept %.100q, which is no JSON", text)
+		says.True(t, len(text) == 0 || json.Valid(text), "kept %.100q, which is no JSON", text)
 	}
 }
 

@@ -26,7 +26,7 @@ func loadLines(t testing.TB, events []string) *Session {
 // TestPlatformEvents: every field of an event of the platform is read, and each delivery is a row.
 func TestPlatformEvents(t *testing.T) {
 	s := loadLines(t, rayevents.Lines())
-	says.True(t, len(s.Warnings) <= 0, s.Warnings)
+	says.True(t, len(s.Warnings) == 0, s.Warnings)
 	says.Equal(t, len(s.PlatformEvents), len(rayevents.Of("PLATFORM")), "deliveries")
 	want := entities.PlatformEvent{
 		ID: "dWlkLXNob3J0LWE=", Time: rayevents.At("10:03:00"), Severity: "WARNING", Platform: "KUBERNETES",

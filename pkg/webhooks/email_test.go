@@ -212,7 +212,7 @@ func TestEmailRefused(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 		s.stop()
-		says.True(t, len(s.logins) == tc.logins && len(s.messages) <= 0, "%s: logins %q, messages %q", what, s.logins,
+		says.True(t, len(s.logins) == tc.logins && len(s.messages) == 0, "%s: logins %q, messages %q", what, s.logins,
 			s.messages)
 	}
 }

@@ -114,7 +114,7 @@ func (in *inbox) check(t *testing.T, want int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	t.Logf("%d events, %d deliveries, %d requests", events, deliveries, in.asked)
-	says.True(t, events == want && !(float64(deliveries) > 1.05*float64(events)) && len(in.bad) <= 0,
+	says.True(t, events == want && float64(deliveries) <= 1.05*float64(events) && len(in.bad) == 0,
 		"%d events in %d deliveries, want %d; wrong: %q", events, deliveries, want, in.bad)
 }
 

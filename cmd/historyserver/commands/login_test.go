@@ -204,7 +204,7 @@ func TestLoginAsks(t *testing.T) {
 	}
 	for _, answer := range []string{"", "\n", "n\n", "yesterday\n"} {
 		out, err := runLogin(t, answering(answer), "", at)
-		says.True(t, err != nil && browsers <= 0 && strings.Contains(out, server.URL+" will get a token") &&
+		says.True(t, err != nil && browsers == 0 && strings.Contains(out, server.URL+" will get a token") &&
 			strings.Contains(out, openid.ProgramID+" of "+provider.URL), "answered %q: %s, %v, %d browsers", answer,
 			out, err, browsers)
 	}

@@ -75,7 +75,7 @@ func TestSessions(t *testing.T) {
 		r.scan()
 		for i, s := range sessions {
 			_, err := os.Stat(filepath.Join(r.tmp, s, "logs", "serve", "x.log"))
-			says.Equal(t, err == nil, (i != 1), "the log of %s is left", s)
+			says.Equal(t, err == nil, i != 1, "the log of %s is left", s)
 		}
 		must.OK(t, os.RemoveAll(filepath.Join(r.tmp, session)))
 		r.scan()

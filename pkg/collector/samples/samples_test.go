@@ -251,7 +251,7 @@ func TestDamagedLines(t *testing.T) {
 			errUntrusted) {
 			t.Errorf("%s: what follows is trusted", line)
 		}
-		says.True(t, len(h.values) <= 0, "%s: told %q", line, h.values)
+		says.True(t, len(h.values) == 0, "%s: told %q", line, h.values)
 	}
 }
 

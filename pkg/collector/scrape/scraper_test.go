@@ -529,7 +529,7 @@ func TestFilesOfTheSession(t *testing.T) {
 		}
 	}
 	r.scrape()
-	says.True(t, len(r.hours) <= 0, "appended %q", r.hours)
+	says.True(t, len(r.hours) == 0, "appended %q", r.hours)
 }
 
 func FuzzExposition(f *testing.F) {

@@ -354,7 +354,7 @@ func FuzzDamage(f *testing.F) {
 				"batch %d, which ends at %d of %d, lost %d of %d lines", i, end, size, lost, len(lines))
 			start, whole = end, whole || size == end
 		}
-		says.True(t, takeOut([]string{next}) <= 0 && len(stored) <= 0,
+		says.True(t, takeOut([]string{next}) == 0 && len(stored) == 0,
 			"what comes next is lost, or stored is what was never appended: %v", stored)
 		torn, bad, aside := count(s.metrics.torn), count(s.metrics.damaged), len(quarantined(t, dir))
 		switch {

@@ -33,7 +33,7 @@ func checkStored(t *testing.T, b *store, lines []string, most int) {
 		says.True(t, n != 0 && n <= most, "%q is stored %d times", l, n)
 		delete(stored, stream+": "+l)
 	}
-	says.True(t, len(stored) <= 0, "stored but never kept: %v", stored)
+	says.True(t, len(stored) == 0, "stored but never kept: %v", stored)
 }
 
 func segments(t testing.TB, dir string) []string {

@@ -163,6 +163,6 @@ func TestAPIServersAreAskedFastEnough(t *testing.T) {
 	must.OK(t, os.WriteFile(file, []byte(
 		"apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"https://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n"), 0o600))
 	configs, err := Config{Kubeconfigs: []string{file}}.restConfigs()
-	says.True(t, err == nil && len(configs) == 1 && !(configs[0].QPS < 50) && configs[0].Burst >= 500 &&
+	says.True(t, err == nil && len(configs) == 1 && configs[0].QPS >= 50 && configs[0].Burst >= 500 &&
 		configs[0].UserAgent != "", "%+v, %v", configs, err)
 }

@@ -126,7 +126,7 @@ func TestUsed(t *testing.T) {
 	must.OK(t, err)
 	defer func() { _ = kept.Close() }()
 	head, err := findings.ReadHead(kept, ref)
-	says.True(t, err == nil && head.Used != nil && !(head.Used.CPU <= 0) && !(head.Used.Memory <= 0) &&
+	says.True(t, err == nil && head.Used != nil && head.Used.CPU > 0 && head.Used.Memory > 0 &&
 		head.Used.GPU == 0, "%v: %+v, used %+v", err, head, head.Used)
 }
 

@@ -107,7 +107,7 @@ func checkSame(t *testing.T, got, want event.Envelope) {
 	says.True(t, got.Time.Equal(want.Time), "time %v, want %v", got.Time, want.Time)
 	says.True(t, got.Job == want.Job && got.HasJob == want.HasJob, "job %v %v, want %v %v", got.Job, got.HasJob,
 		want.Job, want.HasJob)
-	says.Equal(t, (got.Invalid == nil), (want.Invalid == nil), "invalid %v, want %v", got.Invalid, want.Invalid)
+	says.Equal(t, got.Invalid == nil, want.Invalid == nil, "invalid %v, want %v", got.Invalid, want.Invalid)
 }
 
 func TestInvalidIDs(t *testing.T) {

@@ -97,7 +97,7 @@ func TestBackgroundQueue(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		says.True(t, len(done) == 1+maxQueue && done[0] == "first" && done[1] == "new" && done[2] == "first, new" &&
-			len(b.queues) <= 0, "%q, %d queues are left", done, len(b.queues))
+			len(b.queues) == 0, "%q, %d queues are left", done, len(b.queues))
 		offer("first", "once more")
 		time.Sleep(time.Hour)
 		synctest.Wait()

@@ -172,7 +172,7 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 	want, got := s.load(), s.loadAuto(s.opener())
 	says.True(t, got.Indexed(), "the last index is not used, though it is of all events")
 	sameAnswers(t, want, got, urls(want, 8))
-	says.True(t, s.said.Len() <= 0, s.said.String())
+	says.True(t, s.said.Len() == 0, s.said.String())
 }
 
 // TestIndexOfWhatIsGone: an index is not added to if events that it was made of are gone or others by now.

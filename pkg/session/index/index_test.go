@@ -87,7 +87,7 @@ func (s *stored) indexed(from *session.Session) *session.Session {
 	s.write(from)
 	loaded := must.Get(session.Load(s.t.Context(), s.store, layout.DefaultRoot, s.ref,
 		session.Options{Log: s.log, Index: neverReplays{s.t, s.opener()}}))(s.t)
-	says.True(s.t, s.said.Len() <= 0, s.said.String())
+	says.True(s.t, s.said.Len() == 0, s.said.String())
 	return loaded
 }
 

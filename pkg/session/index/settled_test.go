@@ -111,7 +111,7 @@ func TestCopiedStore(t *testing.T) {
 	sameAnswers(t, events, loaded, taskURLs(events)[:20]) // and none fails
 	for !s.loadAuto(o).Indexed() {
 		again := s.loadAuto(o)
-		must.True(t, len(again.Warnings) <= 0, "%q", again.Warnings)
+		must.True(t, len(again.Warnings) == 0, "%q", again.Warnings)
 		b.Offer(again, true)
 		b.done.Wait()
 		must.OK(t, t.Context().Err(), "no index")

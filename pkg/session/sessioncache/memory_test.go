@@ -260,7 +260,7 @@ func TestAside(t *testing.T) {
 	}
 	fits = nil
 	s, release, err := aside(kept, 1, fine)
-	says.True(t, err == nil && s.ref == kept && len(fits) <= 0 && loads == 1,
+	says.True(t, err == nil && s.ref == kept && len(fits) == 0 && loads == 1,
 		"the session in memory is not used: %v, %d loads, %v", fits, loads, err)
 	release()
 	for range 3 { // a share is free whatever others hold
