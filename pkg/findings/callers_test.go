@@ -1,11 +1,18 @@
 package findings_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
 )
 
 // TestCallerOfDetached: what a detached actor, such as a replica of Serve, calls after its own job had ended is called
@@ -65,6 +72,24 @@ func TestNamedLog(t *testing.T) {
 		says.True(t, (c.want != "" || !strings.Contains(before, "tts_rank1.log has")) &&
 			strings.Contains(before, c.want), "%s: %s", name, chain[len(chain)-1].Title)
 	}
+}
+
+// TestUnreadNamedLog: if the store fails while the last logs are read, there is no report, which would be kept without
+// them.
+func TestUnreadNamedLog(t *testing.T) {
+	dir := submissionWithLog(t, 1, "step 2 ended with 4, details in tts_rank1.log\n", driverOf(1, "raysubmit_bad"))
+	storeLog(t, dir, "tts_rank1.log", "ERROR out of disk\n")
+	down := errors.New("the store is down")
+	store := &storetest.Hooked{Store: folder(t, dir), Before: storetest.On(storetest.Get,
+		func(_ context.Context, key string) error {
+			if strings.Contains(key, "tts_rank1.log") {
+				return down
+			}
+			return nil
+		})}
+	m := &moment.Moment{Env: moment.NewEnv(silent.Logger(), nil), Session: loadFrom(t, store, rayevents.Session, nil)}
+	r, err := findings.Reader{}.Read(t.Context(), m)
+	says.True(t, errors.Is(err, down), "%+v, %v", r, err)
 }
 
 // TestEndingAnActor: a call that ends an actor does not fail in a way that tells anything.

@@ -186,7 +186,7 @@ func (r *logReader) digest(d *digest, file moment.LogFile, from, to, limit int64
 	}
 }
 
-// ofNode returns the log at a path of a node, see readLog.
+// ofNode returns the log at a path of a node, see read.
 func (r *logReader) ofNode(node rayid.Node, path string) *logText {
 	return r.read(moment.LogFile{Node: node, Path: path})
 }
@@ -220,12 +220,12 @@ func (r *logReader) files(is func(path string) bool) (files []moment.LogFile) {
 	return files
 }
 
-// pathIs returns the condition that a path is one of some, for logsOfNodes.
+// pathIs returns the condition that a path is one of some, for ofNodes.
 func pathIs(paths ...string) func(path string) bool {
 	return func(path string) bool { return slices.Contains(paths, path) }
 }
 
-// pathBegins returns the condition that a path begins with a text, for logsOfNodes.
+// pathBegins returns the condition that a path begins with a text, for ofNodes.
 func pathBegins(with string) func(path string) bool {
 	return func(path string) bool { return strings.HasPrefix(path, with) }
 }

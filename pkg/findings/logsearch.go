@@ -87,7 +87,7 @@ func (r *logReader) inHeads(name string, expression *regexp.Regexp) []match {
 	})
 }
 
-// about returns, of what loggedByHead does, the matches of which a group is an ID. It looks through them once.
+// about returns, of what inHeads does, the matches of which a group is an ID. It looks through them once.
 func (r *logReader) about(name string, expression *regexp.Regexp, group int, id string) []match {
 	s := search{ofHeads: name, expression: expression}
 	byID, known := r.foundByID[s]

@@ -156,7 +156,7 @@ func (b *builder) jobOf(j *job, mine, ofNone []*finding) Job {
 		entry.Earlier = append(entry.Earlier, d.ID.String())
 	}
 	if entry.Outcome == catalog.Succeeded { // what happened later to its detached actors was no failure of the job
-		mine = slices.DeleteFunc(mine, func(f *finding) bool { return f.first > j.End })
+		mine = slices.DeleteFunc(mine, func(f *finding) bool { return j.End != 0 && f.first > j.End })
 	}
 	mine = causesFirst(mine)
 	explained := slices.ContainsFunc(mine, func(f *finding) bool { return f.Severity == Error && f.ended == nil })

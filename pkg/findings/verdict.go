@@ -22,7 +22,8 @@ import (
 const atTheEnd = 15e9 // ns
 
 // report makes the report of all that was found: it links the last causes, completes titles, decides severities,
-// outcome and order, and adds what metrics show. It returns an error only if the request has ended.
+// outcome and order, and adds what metrics show. It returns an error if the request has ended, or if a log that is read
+// only now cannot be.
 func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	b.linkTasks()
 	b.linkJobs()
@@ -35,7 +36,9 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		f.nameActors()
 		b.nameTrials(f)
 	}
-	b.addEarlierFailures()
+	if b.addEarlierFailures(); b.stopOn(b.logs.err) {
+		return nil, b.err
+	}
 	for _, f := range b.findings {
 		b.complete(f)
 	}

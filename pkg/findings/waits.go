@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -135,8 +134,10 @@ func (b *builder) addHung(waiting *finding, gaveUp string, unended []attempt, at
 			shown.NodeID = rayid.Hex(idOf[rayid.Node](a.row.Node()))
 		}
 		f := b.findOrAdd(Timeout, key+b.callerJob(a.row).String()+a.name())
-		f.Title = cmp.Or(f.Title, fmt.Sprintf("%s %s for %s %s", a.name(), how,
-			time.Duration(at-a.since).Round(time.Second), strings.TrimPrefix(b.behind(a)+" when "+gaveUp, " ")))
+		if f.Title == "" {
+			f.Title = fmt.Sprintf("%s %s for %s%s when %s", a.name(), how,
+				time.Duration(at-a.since).Round(time.Second), b.behind(a), gaveUp)
+		}
 		f.add(occurrence{at: a.since, job: b.callerJob(a.row), name: a.name(), entity: b.attemptEntity(a),
 			evidence: []Evidence{shown}})
 		f.last = max(f.last, at)
