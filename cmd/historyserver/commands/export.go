@@ -43,11 +43,7 @@ func exportCommand(o *operator) command {
 		if _, err := os.Lstat(file); err == nil && !force {
 			return fmt.Errorf("--file=%q: the file exists: name another, or use --force to replace it", file)
 		}
-		err = atomicfile.WriteFunc(file, func(w *bufio.Writer) error { return o.exportTo(ctx, e.Ref, w) })
-		if err != nil {
-			err = fmt.Errorf("--file: %w", err)
-		}
-		return err
+		return atomicfile.WriteFunc(file, func(w *bufio.Writer) error { return o.exportTo(ctx, e.Ref, w) })
 	}
 	return command{cmd, traits{}, run}
 }

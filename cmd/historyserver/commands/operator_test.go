@@ -237,7 +237,7 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"want table, json or yaml": {"du", "-o", "xml", dir},
 		"--longer=\"long\"":        {"ls", "--longer=long", dir},
 		"no such file":             {"import", "nowhere.tar.zst", dir},
-		"--file": {"export", recorded, "--file=/nowhere/x",
+		"write /nowhere/x": {"export", recorded, "--file=/nowhere/x",
 			"--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 	} {
 		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
