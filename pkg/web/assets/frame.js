@@ -116,7 +116,7 @@
 
   // The address of a list is without the filters that are not set.
   document.addEventListener('formdata', function (event) {
-    if (event.target.method !== 'get') { return; }
+    if (!event.target.matches('.filters')) { return; } // ?kiosk of panels has no value
     Array.from(event.formData).forEach(function (field) { if (!field[1]) { event.formData.delete(field[0]); } });
   });
 
