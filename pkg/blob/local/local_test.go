@@ -202,6 +202,20 @@ func TestWriteThatIsRepeated(t *testing.T) {
 		"another file of the same content")
 }
 
+// TestFolderIsRemovedMeanwhile: a Delete may remove the folder of a new object as empty before the object is in it.
+func TestFolderIsRemovedMeanwhile(t *testing.T) {
+	s, dir := open(t)
+	tries := 0
+	publish := func(from, to string) error {
+		if tries++; tries < 3 {
+			must.OK(t, os.Remove(filepath.Join(dir, "a")))
+		}
+		return s.root.Link(from, to)
+	}
+	says.OK(t, s.writeAndPublish(t.Context(), "a/b", strings.NewReader("text"), publish))
+	says.EqualSlices(t, keys(t, s, ""), []string{"a/b"})
+}
+
 // TestFilesThatNFSLost: an open file that another machine removes does not exist any more; a store that is gone as a
 // whole is another error.
 func TestFilesThatNFSLost(t *testing.T) {
