@@ -106,10 +106,10 @@ func TestQueue(t *testing.T) {
 				}()
 			}
 			synctest.Wait()
-			says.Equal(t, refused.Load(), 10, "%s", names[p])
+			says.Equal(t, refused.Load(), 10, "%s: refused at once", names[p])
 			release()
 			synctest.Wait()
-			says.Equal(t, served.Load(), most, "%s", names[p])
+			says.Equal(t, served.Load(), most, "%s: served", names[p])
 		}
 		if small := New(Options{Bytes: 32 << 20}); small.pools[Work].maxWaiting*waiterAnswer > small.Size(Answer)/4 {
 			t.Errorf("%d may wait for work", small.pools[Work].maxWaiting)

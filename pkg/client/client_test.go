@@ -303,6 +303,6 @@ func TestRowsHaveTheWholeEntry(t *testing.T) {
 	for _, e := range []catalog.Entry{ended, running} {
 		e.Ref = layout.Session{Namespace: "team-a", Cluster: "lab", Name: "session_1"}
 		row := RowOf(e, time.Now())
-		says.Equal(t, row.toSession().Entry, e, "an entry")
+		says.Equal(t, row.toSession().Entry, e, "an entry of /clusters: complete RowOf and toSession")
 	}
 }

@@ -235,7 +235,7 @@ func TestJoinThatCannotRemove(t *testing.T) {
 			t.Errorf("without the right to remove: %v", err)
 		}
 	}
-	says.Equal(t, len(p.mustList(t)), 4, "packs")
+	says.Equal(t, len(p.mustList(t)), 4, "packs: three, and the one that joins them")
 	before := p.read(t, true)
 	left := must.Get(p.Join(t.Context(), day, none))(t)
 	if all := p.mustList(t); left != 1 || len(all) != 1 || !reflect.DeepEqual(p.read(t, true), before) {

@@ -37,7 +37,7 @@ func TestStatesAreDocumented(t *testing.T) {
 				got.WriteString(row + "\n")
 			}
 		}
-		says.Equal(t, got.String(), want, "doc.go")
+		says.Equal(t, got.String(), want, "the table of doc.go, and the code's")
 	}
 }
 

@@ -193,7 +193,7 @@ func testFileThatCannotBeToldOf(t *testing.T, damaged, log string) {
 		r.write("c.log", "more\n")
 		r.shipAll()
 		says.True(t, allStored(t, r), "the session waits for the damaged log")
-		says.Equal(t, r.tailer.Followed(), 2, "logs are followed")
+		says.Equal(t, r.tailer.Followed(), 2, "followed logs: those that may still be there")
 		says.Error(t, r.tailer.Unread(), "the size of 1 of them", "the log is not told")
 		mend()
 		r.write(log, "late\n")

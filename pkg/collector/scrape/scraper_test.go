@@ -477,7 +477,7 @@ func TestRayRestartsWithinRead(t *testing.T) {
 		})
 		r.opts.Running = func() (string, error) { return running, nil }
 		r.ScrapeOnce(t.Context())
-		says.Equal(t, len(r.hours), want, "%q is next: lines", next)
+		says.Equal(t, len(r.hours), want, "%q is next: hours whose lines are stored", next)
 	}
 }
 

@@ -129,7 +129,7 @@ func TestRefusedLogIsNamed(t *testing.T) {
 				named++
 			}
 		}
-		says.Equal(t, named, 1, "named in")
+		says.Equal(t, named, 1, "warnings that name it")
 		takes.Store(true)
 		time.Sleep(time.Hour)
 		r.want(t, "bad0")

@@ -160,7 +160,8 @@ func TestSearchIsBounded(t *testing.T) {
 		}
 	}
 	merge(n - 1)
-	says.Equal(t, b.shards[0].transitions.Len(), 2*n, "transitions are stored")
+	says.Equal(t, b.shards[0].transitions.Len(), 2*n,
+		"stored transitions: one that came just before is looked for, one that came long before is not")
 	table := b.Freeze()
 	row := table.Row(0, 0)
 	if states := row.States(nil); len(states) != 1 || states[0].Time != n-1 {
