@@ -26,7 +26,7 @@ func Write(path string, data []byte) error {
 // the folder could not be synced: then the new file is there, but a crash may bring back the old one.
 func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
-	temp := filepath.Join(dir, "."+filepath.Base(path)+".tmp")
+	temp := tempName(path)
 	if err := writeSynced(temp, write); err != nil {
 		_ = os.Remove(temp)
 		return fmt.Errorf("write %s: %w", path, err)
@@ -41,9 +41,19 @@ func WriteFunc(path string, write func(*bufio.Writer) error) error {
 	return nil
 }
 
-// writeSynced writes a file and syncs it to disk. After an error a part of the file may be there.
+// tempName returns the name under which this process writes a file: another process may write the same one.
+func tempName(path string) string {
+	return filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d.tmp", filepath.Base(path), os.Getpid()))
+}
+
+// writeSynced writes a new file and syncs it to disk. After an error a part of the file may be there. What has its name
+// is removed: a process with this ID was killed, or somebody else made a link to another file.
 func writeSynced(path string, write func(*bufio.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	f, err := os.OpenFile(path, newFile, 0o600)
+	if errors.Is(err, fs.ErrExist) && os.Remove(path) == nil {
+		f, err = os.OpenFile(path, newFile, 0o600)
+	}
 	if err != nil {
 		return err
 	}

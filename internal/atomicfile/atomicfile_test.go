@@ -48,3 +48,15 @@ func TestFolderThatCannotBeSynced(t *testing.T) {
 	must.OK(t, r.Close())
 	says.True(t, SyncFolder(r) != nil, "a closed folder is synced")
 }
+
+// TestLinkIsNotFollowed: a link that has the name of the file that is written first leads to no other file.
+func TestLinkIsNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "state.json"), filepath.Join(dir, "other")
+	must.OK(t, os.WriteFile(other, []byte("kept"), 0o600))
+	must.OK(t, os.Symlink(other, tempName(path)))
+	must.OK(t, Write(path, []byte("new")))
+	for file, want := range map[string]string{path: "new", other: "kept"} {
+		says.Equal(t, string(must.Get(os.ReadFile(file))(t)), want, file)
+	}
+}

@@ -26,7 +26,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 			o.Groups[0].Compression, o.PushInterval = layout.Zstd, time.Second
 			o.Dir = filepath.Join(o.Dir, "full")
 			// The file cannot be rewritten: there is no room beside it.
-			must.OK(t, os.MkdirAll(filepath.Join(o.Dir, ".chunks.jsonl.tmp"), 0o700))
+			must.OK(t, os.MkdirAll(filepath.Join(o.Dir, fmt.Sprintf(".chunks.jsonl.%d.tmp", os.Getpid()), "in it"), 0o700))
 		}, a)
 		r.lengths.file = must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
 		for range 3 {
@@ -40,7 +40,7 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 		}
 		warned := 0
 		for _, e := range r.logged.AllEntries() {
-			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EISDIR) ||
+			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EEXIST) ||
 				errors.Is(err, syscall.ENOSPC)) {
 				warned++
 			}

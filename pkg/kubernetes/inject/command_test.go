@@ -71,7 +71,7 @@ func TestCommandErrors(t *testing.T) {
 		"file into a folder": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "-o", empty},
 			"is a folder"},
 		"no folder": {"", []string{"-f", "testdata/plain.in.yaml", "--storage-backend=s3", "-o", "none/x.yaml"},
-			"write none/x.yaml: open none/.x.yaml.tmp: no such file"},
+			"write none/x.yaml: open none/.x.yaml."},
 		"no backend": {"", []string{"-f", "-"}, "--storage-backend is not set"},
 		"collector": {"", []string{"-f", "-", "--storage-backend=s3", "--env=S3_REGION=nowhere"},
 			"no collector could use these settings: no such region"},
