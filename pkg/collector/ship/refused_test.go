@@ -367,3 +367,14 @@ func TestStoreThatIsIllAgain(t *testing.T) {
 		r.Shipper.Close(t.Context())
 	})
 }
+
+// TestLimitOfAnotherStream: the size at which another stream's chunks passed lately holds for a stream that never had a
+// limit of its own.
+func TestLimitOfAnotherStream(t *testing.T) {
+	now := time.Now()
+	s := &Shipper{opts: Options{MaxChunk: 8 << 20}}
+	s.passedLimit.Store(&chunkLimit{bytes: 1 << 20, since: now})
+	says.Equal(t, s.chunkBytes(now.Add(limitAge-1), &chunkLimit{}), 1<<20, "lately")
+	says.Equal(t, s.chunkBytes(now.Add(limitAge), &chunkLimit{}), 8<<20, "long ago")
+	says.Equal(t, s.chunkBytes(now, &chunkLimit{since: now}), 8<<20, "a stream that had one")
+}
