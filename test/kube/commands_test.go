@@ -98,7 +98,7 @@ func examples(t *testing.T, server, data string) *strings.Replacer {
 	return strings.NewReplacer("NODE_ID", node, "TASK_ID", task,
 		"https://HISTORY_SERVER", "http://"+server, "HISTORY_SERVER", server, "https://history.example.com",
 		"http://"+server,
-		"http://localhost:8080", "http://"+server,
+		"http://localhost:8080", "http://"+server, "http://localhost:30080", "http://"+server,
 		"RAYHISTORY_SERVER", "RAYHISTORY_SERVER", "$CLUSTER", "$CLUSTER", // these are variables
 		"NAMESPACE/CLUSTER", "default/lab", "OTHER/CLUSTER", "default/lab/session_2026-11-21_02-15-45_140143_14",
 		"default/nightly", "default/lab", "why nightly --job driver_error", "why cases/jobs260 --job driver_error",
