@@ -340,7 +340,8 @@ func TestExitOnError(t *testing.T) {
 	}
 }
 
-// TestCommandLine: what people ask at a terminal fails or succeeds at once. Wrong usage ends with 2, other errors with 1.
+// TestCommandLine: what people ask at a terminal fails or succeeds at once. Wrong usage ends with 2, other errors with
+// 1.
 func TestCommandLine(t *testing.T) {
 	for args, want := range map[string]string{
 		"--help": "", "-h": "", "--version": "", "help": "", "inject --help": "", "--nonsense --help": "",

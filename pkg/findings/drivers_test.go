@@ -126,7 +126,8 @@ func TestLastWords(t *testing.T) {
 		file := moment.LogFile{Path: "worker-" + worker.String() + "-05000000-7.err"}
 		log := &logText{file: file, text: text}
 		b := &builder{logsByWorker: map[rayid.Worker][]moment.LogFile{worker: {file}}, examinedWorkers: map[rayid.Worker]bool{},
-			logs: logReader{texts: map[moment.LogFile]*logText{file: log}}, signals: map[string]string{}, byKey: map[string]*finding{}}
+			logs: logReader{texts: map[moment.LogFile]*logText{file: log}}, signals: map[string]string{},
+			byKey: map[string]*finding{}}
 		how, _ := b.crashOfWorker(worker)
 		said, shown := b.lastWords(worker, death{}, how)
 		if how != c.how || said != c.said || (said != "") != strings.HasSuffix(strings.TrimSpace(shown.Text), "shard 12 failed") {

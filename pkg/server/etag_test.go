@@ -111,8 +111,8 @@ func TestRevalidateByWhatItDependsOn(t *testing.T) {
 		"what a browser is shown and what a tool is are taken for the same")
 }
 
-// TestPagesAreNotTagged: pages, which also show what changes after the session's end, such as notes, are asked for every
-// time.
+// TestPagesAreNotTagged: pages, which also show what changes after the session's end, such as notes, are asked for
+// every time.
 func TestPagesAreNotTagged(t *testing.T) {
 	f := start(t, func(o *Options, store *gatedStore) {
 		o.Metrics = metrics.NewDatabases(store, root, 1<<20, o.Registerer)

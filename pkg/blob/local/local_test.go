@@ -49,7 +49,8 @@ func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
 	}
 }
 
-// TestFolderIsGone: while the store's folder is away, its objects are not removed ones, and none is listed as all there are.
+// TestFolderIsGone: while the store's folder is away, its objects are not removed ones, and none is listed as all there
+// are.
 func TestFolderIsGone(t *testing.T) {
 	s, dir := open(t)
 	must.OK(t, s.Create(t.Context(), "log/a", strings.NewReader("a")))
