@@ -136,7 +136,7 @@ func (f *File) segmentAt(offset int64) int {
 var decoders = turns.New(maxDecoders, decoderTurn)
 
 // decoderTurn is how long a compressed chunk may be read while others wait. In its next turn it is read up to that
-// place again, which takes a tenth of a second for the largest, or what a slow store takes.
+// place again, so turns are much longer than that takes, unless the store is slow.
 const maxDecoders, decoderTurn = 16, 10 * time.Second
 
 // copySegment copies n uncompressed bytes of a chunk to w. The first one is at offset within the chunk. A chunk that
