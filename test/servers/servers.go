@@ -233,7 +233,7 @@ func (k Kind) Build(ctx context.Context) (string, error) {
 			command = exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--prefix", dir,
 				k.NPM+"@"+k.Version)
 		}
-		command.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOGC=400")
+		command.Env = append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOGC=400")
 		command.Dir = dir // outside of any module
 		if output, err := command.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(command.Args, " "), err, output)

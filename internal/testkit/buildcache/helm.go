@@ -18,7 +18,7 @@ func Helm(t testing.TB) string {
 	t.Helper()
 	dir, err := Folder("helm@"+helmVersion, func(dir string) error {
 		cmd := exec.Command("go", "install", "-ldflags=-s -w", "helm.sh/helm/v4/cmd/helm@"+helmVersion)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOGC=400", "GOWORK=off")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOGC=400", "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("build Helm: %w\n%s", err, out)
 		}

@@ -37,7 +37,7 @@ func build(module string) (string, error) {
 	return buildcache.Folder(fmt.Sprintf("kubernetes-%.6x", sha256.Sum256(sums)), func(dir string) error {
 		for name, pkg := range programs {
 			cmd := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, name), pkg)
-			cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOGC=400", "GOWORK=off")
+			cmd.Dir, cmd.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOGC=400", "GOWORK=off")
 			if out, err := cmd.CombinedOutput(); err != nil {
 				return fmt.Errorf("build %s: %w\n%s", name, err, out)
 			}
