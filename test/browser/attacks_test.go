@@ -84,8 +84,8 @@ func (h *head) count(prefix string) (n int) {
 }
 
 // frontend stands for the dashboard: a page that frames what is said to be Grafana, as Ray's does, and asks on a click,
-// relative to itself and, as one version of Ray's does, from the root.
-const frontend = `<html><head></head><body><button id="ask">ask</button><pre id="said"></pre><script
+// relative to itself and, as one version of Ray's does, from the root. Nobody can click before its script has come.
+const frontend = `<html><head></head><body><button id="ask" hidden>ask</button><pre id="said"></pre><script
 src="static/js/ask.js"></script></body></html>`
 
 const frontendScript = `
@@ -95,6 +95,7 @@ ask.onclick = async () => {
   const texts = await Promise.all([fetch(path), fetch("/" + path)].map(async answer => (await answer).text()));
   said.textContent = texts.map(text => text.trim()).join(" and ");
 };
+ask.hidden = false;
 fetch("api/grafana_health").then(answer => answer.json()).then(({ data }) => {
   if (!data?.grafanaHost) return;
   const frame = document.createElement("iframe"), link = document.createElement("a");
