@@ -190,12 +190,15 @@ def datasets(report, base, jobs):
 
 
 def crossing(theirs, ours):
-    """The first sample of a counter that is not between its neighbours in the other reader's samples, unless it was reset."""
+    """The first sample of a counter that is not between its neighbours in the other reader's samples, unless it was reset.
+
+    A sample's time is when its reader asked. The value is of a later moment, on a busy machine by seconds, but not later than the reader's
+    next sample."""
     if any(b[1] < a[1] for v in (theirs, ours) for a, b in zip(v, v[1:])):
         return ""
-    for t, v in theirs:
-        before = max((o[1] for o in ours if o[0] <= t - 1), default=-math.inf)
-        after = min((o[1] for o in ours if o[0] >= t + 1), default=math.inf)
+    for (t, v), (end, _) in zip(theirs, [*theirs[1:], (math.inf, 0)]):
+        before = max((a[1] for a, b in zip(ours, ours[1:]) if b[0] <= t), default=-math.inf)
+        after = min((o[1] for o in ours if o[0] >= end), default=math.inf)
         if not before <= v <= after:
             return f"{v} at {t}, stored are {before} before it and {after} after it"
     return ""
