@@ -35,8 +35,8 @@ type Session struct {
 	Start, End int64
 	// Life is what is stored about when the session began and ended. Workers may store more after its end.
 	Life lifetime.Life
-	// EndStored says that an end is stored, also if later objects seem to show that the session continued, as after a
-	// copy.
+	// EndStored says that a head's collector has stored an end, also if later objects seem to show that the session
+	// continued, as after a copy.
 	EndStored bool
 
 	source  *source

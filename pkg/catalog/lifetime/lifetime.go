@@ -125,7 +125,7 @@ func (f *Signs) lifeByNames(now time.Time) (life Life, ok bool) {
 	if life.Recorded = !life.Start.IsZero() && !life.Start.After(now); !life.Recorded {
 		life.Start = f.namedStart()
 	}
-	if !f.EndStored() && f.until.Before(now) {
+	if end, _ := f.newestEnd(); end.IsZero() && f.until.Before(now) {
 		life.End = f.until
 		return life, true
 	}
@@ -177,11 +177,9 @@ func (f *Signs) recordedStart() (start time.Time) {
 	return start
 }
 
-// EndStored reports whether a head's end is stored, whatever was stored later.
-func (f *Signs) EndStored() bool {
-	end, _ := f.newestEnd()
-	return !end.IsZero()
-}
+// EndStored reports whether a head's collector has stored an end, whatever was stored later. One that compaction or a
+// copy recorded (layout.Joined) does not say that: the head may have been lost.
+func (f *Signs) EndStored() bool { return len(f.ends) > 0 }
 
 // newestEnd returns when the last head ended, and when the newest end was stored; zero: no end is stored.
 func (f *Signs) newestEnd() (end, stored time.Time) {

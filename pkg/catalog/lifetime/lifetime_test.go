@@ -35,6 +35,7 @@ type world struct {
 	store  blob.Store
 	chunks map[string]int64 // bytes, by stream
 	over   time.Time        // when the session ended; zero while it runs
+	told   bool             // a head's collector stored an end
 	quiet  time.Duration
 }
 
@@ -59,6 +60,7 @@ func (w *world) write(node rayid.Node) {
 func (w *world) metadata(which, body string) {
 	w.t.Helper()
 	key := layout.MetadataKey(root, ref, which)
+	w.told = w.told || which == layout.End
 	if _, err := w.store.Stat(w.t.Context(), key); err == nil {
 		key = layout.SnapshotVersionKey(key, time.Now())
 	}
@@ -249,9 +251,9 @@ func TestStates(t *testing.T) {
 				want := w.over.Truncate(time.Second)
 				runs, end := w.state()
 				says.True(t, runs == want.IsZero() && end.Equal(want), "runs %t, ended at %s; want %s", runs, end, want)
-				if life, _ := w.life(); !life.Start.Equal(begin) {
-					t.Errorf("started at %s", life.Start)
-				}
+				life, signs := w.life()
+				says.True(t, life.Start.Equal(begin), "started at %s", life.Start)
+				says.Equal(t, signs.EndStored(), w.told, "an end is stored")
 			})
 		})
 	}
