@@ -17,7 +17,8 @@ func answerBars(w http.ResponseWriter, r *Request) error {
 	q := bars.Question{Node: query.Get("node_id")}
 	form := param.Form{Values: query}
 	times := r.Times(r.Context())
-	if q.From, q.To = form.Time("from", times), form.EndTime("to", times); form.Err != nil {
+	q.From, q.To = form.Time("from", times), form.EndTime("to", times)
+	if q.Colour = form.OneOf("colour", bars.Colours...); form.Err != nil {
 		return badRequest("%s", form.Err)
 	}
 	pixels, err := intOr(r, "pixels", 0)
@@ -25,13 +26,6 @@ func answerBars(w http.ResponseWriter, r *Request) error {
 		return badRequest("pixels=%.100s: want the width of a screen", query.Get("pixels"))
 	}
 	q.Pixels = int(pixels)
-	switch colour := query.Get("colour"); colour {
-	case "", "function":
-	case "outcome":
-		q.Outcome = true
-	default:
-		return badRequest("colour=%.100s: want function or outcome", colour)
-	}
 	if q.From != 0 && q.To != 0 && q.To <= q.From {
 		return badRequest("the time range ends before it begins")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
 )
@@ -130,6 +131,11 @@ func TestTimeline(t *testing.T) {
 			answer.Data.Pixels == 0 || answer.Data.Nodes == nil) {
 			t.Errorf("%s: %d %s", query, got.status, got.body)
 		}
+	}
+	page := f.ask(t, http.MethodGet, lab+name+"/timeline", asBrowser).body
+	for _, colour := range bars.Colours { // the drawing takes each that the page offers
+		says.True(t, strings.Contains(page, `<option value="`+colour+`">`), "the page does not offer %s", colour)
+		f.ask(t, http.MethodGet, lab+name+"/api/history/timeline?colour="+colour, asProgram).wants(t, 200)
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -125,6 +126,7 @@ var funcs = template.FuncMap{
 	"maxMerged": func() int { return MaxMerged },
 
 	// What forms can choose.
+	"colours":    func() []string { return bars.Colours },
 	"kinds":      func() []string { return catalog.Kinds },
 	"levels":     func() []string { return logline.LevelNames },
 	"outcomes":   func() []string { return catalog.FilterOutcomes },

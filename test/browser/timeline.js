@@ -4,11 +4,12 @@
 // judges nothing: that is for the test that runs it.
 //
 // JOB: {base, session}
-// REPORT: {visits: [{width, dark, wide, inked, named, all, zoomed, picked, opened, dragged, marks, longest}], errors: […]}
+// REPORT: {visits: [{width, dark, wide, inked, named, all, zoomed, picked, opened, dragged, colour, marks, longest}], errors: […]}
 //   longest are the rows of the table of the longest attempts
 //   wide is how much wider than the window the page is; inked how many pixels are drawn; named the percentage of the names'
 //   column that is the page's paper, so what is left is names; all and zoomed how many attempts ran in what is shown;
-//   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half
+//   picked what the page says of a bar, opened the address that Enter led to; dragged the milliseconds that are shown after dragging over a half;
+//   colour is what the page chooses of an address that names one
 const { inWindows } = require('./windows.js');
 
 
@@ -56,6 +57,8 @@ async function look(page, job) {
   await page.mouse.up();
   await page.waitForFunction(() => new URLSearchParams(location.search).has('from'));
   seen.dragged = await span();
+  await page.goto(at + '?colour=outcome', { waitUntil: 'load' });
+  seen.colour = await page.locator('[data-colour]').inputValue();
   return seen;
 }
 

@@ -12,7 +12,7 @@ func readTimeline(t *testing.T, o own) {
 		Width, All, Inked, Marks int
 		Wide, Zoomed, Dragged    float64
 		Named                    float64
-		Picked, Opened           string
+		Picked, Opened, Colour   string
 		Longest                  []string
 	}
 	seen := inWindows[visit](t, "timeline.js", map[string]any{"base": o.URL, "session": o.Failed}, widths...)
@@ -31,6 +31,9 @@ func readTimeline(t *testing.T, o own) {
 		}
 		if v.Zoomed < whole/4-10 || v.Zoomed > whole/4+10 || v.Dragged < whole/8 || v.Dragged > whole/2 {
 			t.Errorf("zoom of %v ms: %+v", whole, v)
+		}
+		if v.Colour != "outcome" {
+			t.Errorf("the address asks for the colours of outcomes, and the page chooses %q", v.Colour)
 		}
 		if !strings.Contains(v.Picked, "task ") || !strings.Contains(v.Opened, o.Failed+"/#/jobs/") || !strings.Contains(v.Opened, "/tasks/") {
 			t.Errorf("a task: %+v", v)

@@ -40,7 +40,7 @@ type Question struct {
 	// From and To are Unix nanoseconds; 0 is the session's begin or end.
 	From, To int64
 	Pixels   int    // width of the screen; 0: 1000
-	Outcome  bool   // colours are by outcome, not by function
+	Colour   string // one of Colours; "": the first
 	Node     string // only this node and its workers, by ID in hex; "": all
 }
 
@@ -78,7 +78,7 @@ func Draw(ctx context.Context, m *moment.Moment, q Question) (*Drawing, error) {
 		milliseconds(d.from), milliseconds(d.to)
 	d.Pixels = min(max(cmp.Or(q.Pixels, usualPixels), minPixels), maxPixels)
 	d.unit = float64(d.to-d.from) / float64(d.Pixels)
-	if q.Outcome {
+	if q.Colour == ByOutcome {
 		for _, name := range []string{"finished", "failed", "running"} { // groupOf counts on this order
 			d.group(name)
 		}

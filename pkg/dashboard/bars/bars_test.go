@@ -58,7 +58,7 @@ func TestDraw(t *testing.T) {
 			busy += float64(end - start)
 		}
 	}))
-	for _, q := range []bars.Question{{}, {Pixels: 50}, {Pixels: 1e6, Outcome: true},
+	for _, q := range []bars.Question{{}, {Pixels: 50}, {Pixels: 1e6, Colour: bars.ByOutcome},
 		{From: sessiongen.Start.Add(10 * time.Minute).UnixNano(),
 			To: sessiongen.Start.Add(11 * time.Minute).UnixNano()}} {
 		d := must.Get(bars.Draw(t.Context(), m, q))(t)

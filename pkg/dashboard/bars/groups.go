@@ -7,7 +7,16 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// Group is what a colour stands for: a function, or an outcome.
+// What colours may stand for: functions, or the outcomes of attempts.
+const (
+	ByFunction = "function"
+	ByOutcome  = "outcome"
+)
+
+// Colours are what a Question may ask colours to stand for, the usual one first.
+var Colours = []string{ByFunction, ByOutcome}
+
+// Group is what one colour stands for: a function, or an outcome.
 type Group struct {
 	Name  string `json:"name"`
 	Tasks int    `json:"tasks"`
@@ -16,7 +25,7 @@ type Group struct {
 // groupOf returns the number of an attempt's group, which decides its colour: that of its outcome or of its function.
 // state is "", failed or running.
 func (d *drawer) groupOf(r tasktable.PlacedRow, state string) int {
-	if d.q.Outcome {
+	if d.q.Colour == ByOutcome {
 		return map[string]int{"": 0, "failed": 1, "running": 2}[state]
 	}
 	kind := r.Kind() // ofKind has, by the attempt's kind, the group's number plus one; 0 if there is none yet
@@ -59,7 +68,7 @@ func (d *drawer) rankGroups() (numbers []int) {
 		d.Groups[i].Tasks = d.total[i]
 	}
 	numbers = slices.Clone(order)
-	if d.q.Outcome {
+	if d.q.Colour == ByOutcome {
 		return numbers
 	}
 	slices.SortStableFunc(order, func(a, b int) int {

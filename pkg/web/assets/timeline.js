@@ -57,7 +57,7 @@ function keep(values) {
 }
 
 function choose() {
-  keep({ colour: colour.value !== "function" && colour.value, node_id: nodes.value });
+  keep({ colour: colour.selectedIndex > 0 && colour.value, node_id: nodes.value });
   ask();
 }
 
@@ -69,7 +69,7 @@ function describe() {
   const on = plural(data.nodes.filter(node => node.id).length, "node") + (data.lanes.length ? ` and ${plural(data.lanes.length, "worker")}` : "");
   state.textContent = `${plural(data.tasks, "task attempt")} on ${on}${unplaced}, ${window.rayHistory.stamp(view.from)} to ${window.rayHistory.stamp(view.to)}. ` + data.notes.join(" ");
   legend.replaceChildren(...data.groups.flatMap((group, i) => {
-    if (!group.tasks && colour.value === "function") return [];
+    if (!group.tasks && colour.value !== "outcome") return [];
     const item = document.createElement("li"), key = document.createElement("span");
     key.className = "key";
     key.style.background = colourOf(i);
@@ -366,7 +366,7 @@ function pick(by) {
 
 drawing.hidden = false;
 const given = new URLSearchParams(location.search);
-if (given.get("colour") === "outcome") colour.value = "outcome";
+if ([...colour.options].some(option => option.value === given.get("colour"))) colour.value = given.get("colour");
 if (given.get("node_id")) nodes.add(new Option(given.get("node_id").slice(0, 8), given.get("node_id"), true, true));
 for (const select of [colour, nodes]) select.addEventListener("change", choose);
 addEventListener("resize", () => { draw(); clearTimeout(asked); asked = setTimeout(ask, 300); });
