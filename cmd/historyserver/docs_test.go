@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,10 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/catalog"
+	"github.com/rayhistory/historyserver/pkg/catalog/fleet"
+	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/webhooks"
 )
 
@@ -46,7 +51,37 @@ func TestDocs(t *testing.T) {
 	docblock.Keep(t, features, "tools", tools.String())
 	docblock.Keep(t, features, "kinds", "- kinds of findings: "+docblock.Names(findings.Kinds())+
 		"\n- outcomes: "+docblock.Names(catalog.Outcomes)+
-		"\n- events: "+docblock.Names(webhooks.EventTypes)+", as "+docblock.Names(webhooks.Formats())+"\n")
+		"\n- events: "+docblock.Names(webhooks.EventTypes)+", as "+docblock.Names(webhooks.Formats())+
+		"\n- colours of the timeline: "+docblock.Names(bars.Colours)+"\n")
+	var files strings.Builder
+	for _, file := range []struct {
+		flag string
+		read reflect.Type
+	}{
+		{"prices", reflect.TypeFor[fleet.Prices]()}, {"retention-rules", reflect.TypeFor[retention.Rule]()},
+		{"webhooks", reflect.TypeFor[webhooks.Config]()},
+	} {
+		fmt.Fprintf(&files, "- `--%s`: %s\n", file.flag, docblock.Names(slices.Compact(slices.Sorted(keysOf(file.read)))))
+	}
+	docblock.Keep(t, features, "files", files.String())
+}
+
+// keysOf are the keys of YAML that a type is read from, and those of the types in it.
+func keysOf(of reflect.Type) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			keysOf(of.Elem())(yield)
+		case reflect.Struct:
+			for field := range of.Fields() {
+				tag, isKey := field.Tag.Lookup("yaml")
+				if name, _, _ := strings.Cut(tag, ","); isKey && name != "" && !yield(name) {
+					return
+				}
+				keysOf(field.Type)(yield)
+			}
+		}
+	}
 }
 
 // commandsList has a line for each of the operators' commands, with the flags that few others have.
