@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
@@ -150,4 +151,28 @@ func TestArchitectureNamesPlaces(t *testing.T) {
 		}
 	}
 	says.True(t, checked >= 180, "only %d places were read", checked)
+}
+
+// TestArchitectureNamesThings: names of code in the document, such as `newShipper`, are in the code, not only in its
+// comments. A name of one plain word, such as `error`, may be anything.
+func TestArchitectureNamesThings(t *testing.T) {
+	text := string(must.Get(os.ReadFile(architecture))(t))
+	known := make(map[string]bool)
+	for _, code := range sources(t, "..", func(path string) bool {
+		return slices.Contains([]string{".go", ".js", ".tpl", ".yaml"}, filepath.Ext(path))
+	}) {
+		for line := range strings.Lines(code) {
+			line, _, _ = strings.Cut(line, "//")
+			for word := range strings.FieldsFuncSeq(line, func(r rune) bool {
+				return !unicode.IsLetter(r) && !unicode.IsDigit(r)
+			}) {
+				known[word] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`([A-Z][a-z]+|[A-Za-z][a-z0-9]+[A-Z][A-Za-z0-9]*)`").FindAllStringSubmatch(text, -1)
+	for _, name := range named {
+		says.True(t, known[name[1]], "%s names %s, which is no longer in the code", architecture, name[1])
+	}
+	says.True(t, len(named) >= 200, "only %d names were read", len(named))
 }
