@@ -200,10 +200,13 @@ func withFigures(saved *pyjson.Object, found map[datasetFigure]string) streamed 
 	})
 }
 
+// datasetsURL is the address of the saved answer with the datasets of a request's job.
+func datasetsURL(r *Request) string { return moment.DatasetsURL(r.PathValue("job_id")) }
+
 // trainRuns makes the handler of /api/train/v2/runs or /api/train/v2/runs/v1: runs of Train's second or first
 // interface.
 func trainRuns(url string) handler {
-	return func(w http.ResponseWriter, r *Request) error {
+	return withCopyMemory(func(w http.ResponseWriter, r *Request) error {
 		runs, _, err := r.SavedTrainRuns(r.Context(), url)
 		switch {
 		case err != nil:
@@ -213,7 +216,7 @@ func trainRuns(url string) handler {
 			return writeText(w, http.StatusInternalServerError, noTrainState)
 		}
 		return writeJSON(w, http.StatusOK, runs)
-	}
+	}, func(*Request) string { return url })
 }
 
 // noTrainState is Ray's sentence (ray/dashboard/modules/train/train_head.py).

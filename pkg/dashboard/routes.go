@@ -6,6 +6,8 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -57,7 +59,7 @@ func (d *Dashboard) routes() []route {
 		{"/api/v0/logs/{media_type}", oneLog},
 
 		{"/api/serve/applications/", serveApplications},
-		{"/api/data/datasets/{job_id}", d.datasets},
+		{"/api/data/datasets/{job_id}", withCopyMemory(d.datasets, datasetsURL)},
 		{"/api/train/v2/runs", trainRuns("/api/train/v2/runs")},
 		{"/api/train/v2/runs/v1", trainRuns("/api/train/v2/runs/v1")},
 
@@ -167,14 +169,34 @@ func withMemory(h handler, rows func(*session.Session) int, saved ...string) han
 	}
 }
 
-// withEventMemory is withMemory for answers that copy each cluster event.
+// withEventMemory is withMemory for answers that copy each cluster event: an event may be much longer than a row.
 func withEventMemory(h handler, saved ...string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
 		events, err := r.ClusterEvents(r.Context())
 		if err != nil {
 			return err
 		}
-		return withMemory(h, func(*session.Session) int { return len(events) }, saved...)(w, r)
+		var bytes int64
+		for _, event := range events {
+			bytes += max(rowBytes, pyjson.CopyBytes(event))
+		}
+		return withMemory(h, func(*session.Session) int { return int(bytes / rowBytes) }, saved...)(w, r)
+	}
+}
+
+// withCopyMemory is withMemory for an answer that is saved at a URL. What it was at a moment before it was saved is a
+// copy.
+func withCopyMemory(h handler, url func(*Request) string) handler {
+	return func(w http.ResponseWriter, r *Request) error {
+		if r.At == moment.AtEnd {
+			return h(w, r)
+		}
+		saved, _, err := r.Saved(r.Context(), url(r))
+		if err != nil {
+			return err
+		}
+		rows := int(pyjson.CopyBytes(saved) / rowBytes)
+		return withMemory(h, func(*session.Session) int { return rows })(w, r)
 	}
 }
 

@@ -101,9 +101,12 @@ func (m *Moment) SavedServe(ctx context.Context) (*pyjson.Object, int64, error) 
 	return details, taken, err
 }
 
+// DatasetsURL is the address of Ray's answer with the datasets of a job (hex).
+func DatasetsURL(job string) string { return "/api/data/datasets/" + url.PathEscape(job) }
+
 // SavedDatasets returns the saved answer with the datasets of a job (hex), and when it was saved; nil if none is saved.
 func (m *Moment) SavedDatasets(ctx context.Context, job string) (*pyjson.Object, int64, error) {
-	return m.savedRows(ctx, "/api/data/datasets/"+url.PathEscape(job), "datasets", dataset)
+	return m.savedRows(ctx, DatasetsURL(job), "datasets", dataset)
 }
 
 // SavedTrainRuns returns the saved answer with the runs of Train, and when it was saved; nil if none is saved.
@@ -130,11 +133,12 @@ func (m *Moment) savedRows(ctx context.Context, url, field string,
 	return o, taken, err
 }
 
-// rowsAt returns what rowAt makes of each row for a moment (Unix ns), without rows for which rowAt returns nil.
+// rowsAt returns what rowAt makes of each row for a moment (Unix ns), without rows for which rowAt returns nil; at most
+// maxRows of them.
 func rowsAt(list []any, at int64, rowAt func(*pyjson.Object, int64) *pyjson.Object) []any {
 	existed := []any{}
 	for _, v := range list {
-		if row, ok := v.(*pyjson.Object); ok {
+		if row, ok := v.(*pyjson.Object); ok && len(existed) < maxRows {
 			if row = rowAt(row, at); row != nil {
 				existed = append(existed, row)
 			}
@@ -153,22 +157,22 @@ func dataset(row *pyjson.Object, at int64) *pyjson.Object {
 	case ended != 0 && ended <= at:
 		return row
 	}
-	row = row.Clone()
-	row.SetAll("state", "RUNNING", "end_time", nil, "operators", []any{})
-	for name, v := range row.Clone().All() {
+	then := row.Clone()
+	for name, v := range row.All() {
 		figures, isObject := v.(*pyjson.Object)
 		switch {
 		case name == "progress" || name == "total" || name == "total_rows":
-			row.Set(name, pyjson.Number("0"))
+			then.Set(name, pyjson.Number("0"))
 		case isObject:
 			empty := &pyjson.Object{}
 			for figure := range figures.All() {
 				empty.Set(figure, pyjson.Number("0"))
 			}
-			row.Set(name, empty)
+			then.Set(name, empty)
 		}
 	}
-	return row
+	then.SetAll("state", "RUNNING", "end_time", nil, "operators", []any{})
+	return then
 }
 
 // trainRun returns the row of a run of Train, or of one of its attempts, which was saved after a moment (Unix ns), as

@@ -211,6 +211,30 @@ func (o *Object) Bool(key string) bool {
 	return v
 }
 
+// CopyBytes returns about how many bytes of memory a deep copy of a value takes, with keys of its own but the value's
+// other texts.
+func CopyBytes(v any) (bytes int64) {
+	switch v := v.(type) {
+	case *Object:
+		if v == nil {
+			return 0
+		}
+		bytes = objectBytes + int64(len(v.keys))*(memberBytes+textBytes)
+		if v.index != nil {
+			bytes += int64(len(v.keys)) * indexedBytes
+		}
+		for i, member := range v.values {
+			bytes += int64(len(v.keys[i])) + CopyBytes(member)
+		}
+	case []any:
+		bytes = listBytes + int64(len(v))*elementBytes
+		for _, element := range v {
+			bytes += CopyBytes(element)
+		}
+	}
+	return bytes
+}
+
 // Rewrite returns a deep copy of a value in which all members of objects went through change. change returns the
 // member's new name and, if replace is true, its new value, which is not changed further; if replace is false, the
 // member's value is rewritten in the same way.
