@@ -148,6 +148,7 @@ type builder struct {
 	jobOfDriver         map[rayid.Job]*job        // of jobs
 	soleJobs            []soleJob                 // see jobThen
 	unexamined          map[rayid.Job]bool        // jobs beyond maxJobs that did not fail
+	otherJobs           map[string]int            // how many jobs there are beyond maxJobs, by status
 	lostJobs            []string                  // submissions that only their drivers' logs show
 	jobsSaved           bool                      // the dashboard's own answer to /api/jobs/ is stored
 	submitted           map[rayid.Job]int64       // see lastSubmitted
@@ -218,7 +219,7 @@ func newBuilder(ctx context.Context, r *moment.Moment, running bool, maxLogBytes
 		actors:          map[rayid.Actor]*finding{},
 		examinedWorkers: map[rayid.Worker]bool{}, signals: map[string]string{}, submitted: map[rayid.Job]int64{},
 		failures: map[string]failure{}, trainRuns: map[rayid.Job]string{},
-		processNames: map[string]string{},
+		processNames: map[string]string{}, otherJobs: map[string]int{},
 		unendedByJob: map[rayid.Job][]attempt{},
 		base:         "/" + r.Session.Ref.Path(), running: running,
 	}

@@ -30,8 +30,8 @@ func (j *job) name() string {
 	return cmp.Or(j.SubmissionID, j.id.String())
 }
 
-// readJobs reads the jobs as the dashboard shows them. Of more than maxJobs it examines the failed ones first, and
-// remembers in b.unexamined which of the drivers of the others did not fail.
+// readJobs reads the jobs as the dashboard shows them. Of more than maxJobs it examines the failed ones first. Of the
+// others it remembers in b.otherJobs how they ended, and in b.unexamined which of their drivers did not fail.
 func (b *builder) readJobs() {
 	known, err := b.moment.Jobs(b.ctx)
 	if b.stopOn(err) {
@@ -52,6 +52,7 @@ func (b *builder) readJobs() {
 			b.noteMissing("Only %d of %d jobs were looked at, those that failed before others.", maxJobs, len(known))
 			b.unexamined = map[rayid.Job]bool{}
 			for _, j := range known[i:] {
+				b.otherJobs[j.Status]++
 				for _, driver := range j.Drivers() {
 					if id, err := rayid.Parse[rayid.Job](driver); err == nil {
 						b.unexamined[id] = j.Status != jobstatus.Failed

@@ -9,7 +9,9 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 // jobID is the ID of the n-th job.
@@ -33,10 +35,16 @@ func attemptIn(job, n int, state, failure string) []string {
 // failedJobs stores a saved list of jobs that all failed.
 func failedJobs(t *testing.T, dir string, n int) {
 	t.Helper()
+	savedJobs(t, dir, slices.Repeat([]string{jobstatus.Failed}, n))
+}
+
+// savedJobs stores a saved list of jobs with these statuses.
+func savedJobs(t *testing.T, dir string, statuses []string) {
+	t.Helper()
 	var rows []string
-	for i := range n {
-		rows = append(rows, fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "%x", "submission_id": "s%d", "status": "FAILED", "message": "Job entrypoint command failed with exit code 1", "driver_exit_code": 1, "start_time": %d, "end_time": %d}`,
-			jobID(i), i, rayevents.At("10:10:00")/1e6, rayevents.At("10:19:00")/1e6))
+	for i, status := range statuses {
+		rows = append(rows, fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "%x", "submission_id": "s%d", "status": "%s", "message": "Job entrypoint command failed with exit code 1", "driver_exit_code": 1, "start_time": %d, "end_time": %d}`,
+			jobID(i), i, status, rayevents.At("10:10:00")/1e6, rayevents.At("10:19:00")/1e6))
 	}
 	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/jobs/"), "["+strings.Join(rows, ",\n")+"]")
 }
@@ -53,5 +61,32 @@ func TestManyJobsWithUnendedAttempts(t *testing.T) {
 	s := load(t, dir, rayevents.Session, nil)
 	if used := storetest.Allocated(func() { report(t, s) }); used > 400*jobs*attempts/2 {
 		t.Errorf("%d bytes were allocated", used)
+	}
+}
+
+// TestMoreJobsThanAreExamined: summary and outcome are about all jobs, whether they were examined or not, and nothing
+// says that a job which was not examined does not exist.
+func TestMoreJobsThanAreExamined(t *testing.T) {
+	for _, tt := range []struct {
+		failed, succeeded, stopped int
+		outcome, summary           string
+	}{
+		{3, 2100, 0, catalog.Failed, "3 of 2103 jobs failed"},
+		{2050, 50, 0, catalog.Failed, "2050 of 2100 jobs failed"},
+		{0, 2000, 1, catalog.Stopped, "Its jobs were stopped"},
+	} {
+		statuses := slices.Concat(slices.Repeat([]string{jobstatus.Succeeded}, tt.succeeded),
+			slices.Repeat([]string{jobstatus.Failed}, tt.failed), slices.Repeat([]string{jobstatus.Stopped}, tt.stopped))
+		dir := rareEvents(t, nil)
+		savedJobs(t, dir, statuses)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		if r.Outcome != tt.outcome || !strings.Contains(r.Summary, tt.summary) {
+			t.Errorf("%+v: %s, %s", tt, r.Outcome, r.Summary)
+		}
+		_, err := r.OfJob(fmt.Sprintf("s%d", tt.succeeded+tt.failed+tt.stopped-1))
+		if last := statuses[len(statuses)-1]; last != jobstatus.Failed && (err == nil ||
+			!strings.Contains(err.Error(), "may have more jobs")) {
+			t.Errorf("%+v: a job that was not examined: %v", tt, err)
+		}
 	}
 }

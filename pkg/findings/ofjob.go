@@ -56,7 +56,12 @@ func (r *Report) noJob(ids []string) *NoJobError {
 	for i := range r.Jobs {
 		names = append(names, r.Jobs[i].Name())
 	}
-	if len(names) > 0 {
+	switch {
+	case len(names) >= maxJobs:
+		e.Detail = fmt.Sprintf("None of the %d jobs that were looked at has the ID %.80s.", len(names),
+			strings.Join(ids, " and the ID "))
+		e.Advice = "The session may have more jobs: those that failed were looked at first."
+	case len(names) > 0:
 		e.Advice = fmt.Sprintf("It has %s: %s.", human.Count(len(names), "job"), listNames(names))
 	}
 	e.Advice += " The address without job_id and submission_id lists all findings."

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +83,7 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 	if r.Outcome == catalog.Unknown {
 		r.Summary = b.unknownSummary()
 	} else {
-		r.Summary = summaryOf(r, ordered, b.jobs)
+		r.Summary = summaryOf(r, ordered, b.countJobs())
 	}
 	return r, nil
 }
@@ -221,13 +222,22 @@ func (b *builder) endFinding(j *job) *finding {
 	return nil
 }
 
+// countJobs returns how many jobs the session had, by status, those beyond maxJobs included.
+func (b *builder) countJobs() map[string]int {
+	count := maps.Clone(b.otherJobs)
+	for i := range b.jobs {
+		count[b.jobs[i].Status]++
+	}
+	return count
+}
+
 // outcome returns the outcome of the session, one of catalog.Outcomes or catalog.Running. It is that of its worst job,
 // and while the session goes on only a failed job counts. An error that is about no submission makes the session fail
 // only if no job was still open. If no job is known, tasks or actors that had not ended make it unfinished.
 func (b *builder) outcome() string {
 	failed, stopped, open := false, false, false
-	for i := range b.jobs {
-		switch b.jobs[i].Status {
+	for status := range b.countJobs() {
+		switch status {
 		case jobstatus.Failed:
 			failed = true
 		case jobstatus.Stopped:
@@ -325,13 +335,11 @@ func (b *builder) jobsExplained() map[*finding]int {
 func firstTime(f *finding) int64 { return cmp.Or(f.first, 1<<62) }
 
 // summaryOf returns one sentence that says how the session ended, or that it runs. findings are in the report's order.
-// Of a session with an unknown outcome unknownSummary says it.
-func summaryOf(r *Report, findings []*finding, jobs []job) string {
-	failed := 0
-	for i := range jobs {
-		if jobs[i].Status == jobstatus.Failed {
-			failed++
-		}
+// jobs counts the session's jobs by status. Of a session with an unknown outcome unknownSummary says it.
+func summaryOf(r *Report, findings []*finding, jobs map[string]int) string {
+	failed, all := jobs[jobstatus.Failed], 0
+	for _, n := range jobs {
+		all += n
 	}
 	if r.Outcome == catalog.Succeeded && r.count(Warning) == 0 {
 		return "Nothing failed."
@@ -347,8 +355,8 @@ func summaryOf(r *Report, findings []*finding, jobs []job) string {
 		catalog.Failed: "It failed", catalog.Stopped: "Its jobs were stopped", catalog.Running: runs,
 		catalog.Unfinished: "The cluster ended before its jobs did",
 	}[r.Outcome]
-	if r.Outcome == catalog.Failed && failed > 0 && len(jobs) > 1 {
-		how = fmt.Sprintf("%d of %s failed", failed, human.Count(len(jobs), "job"))
+	if r.Outcome == catalog.Failed && failed > 0 && all > 1 {
+		how = fmt.Sprintf("%d of %s failed", failed, human.Count(all, "job"))
 	}
 	if len(findings) > 0 && findings[0].Severity == Error {
 		return how + ": " + strings.TrimSuffix(findings[0].Title, ".") + "."
