@@ -94,6 +94,22 @@ func TestSearchPage(t *testing.T) {
 		asBrowser).wants(t, 200, "<option selected>error").lacks(t, "checked> Regular")
 }
 
+// TestSearchOfANodeWithoutLogs: the page searches what a node has stored, though that may be nothing.
+func TestSearchOfANodeWithoutLogs(t *testing.T) {
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: name}
+	silent := rayid.Node{2}.String()
+	f := start(t, func(_ *Options, store *gatedStore) {
+		put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "raylet.out"), "needle\n")
+		put(t, store, layout.SnapshotKey(root, ref, "/nodes?view=summary"),
+			`{"result": true, "msg": "", "data": {"summary": [{"raylet": {"nodeId": "`+silent+`", "state": "ALIVE"}}]}}`)
+	})
+	for _, id := range []string{silent, "02"} {
+		got := f.ask(t, http.MethodGet, lab+name+"/search?q=needle&plain=true&node_id="+id, asBrowser)
+		got.wants(t, 200, `<option value="`+silent+`" selected>`).lacks(t, "<mark>needle")
+	}
+	f.ask(t, http.MethodGet, lab+name+"/search?node_id=03", asBrowser).wants(t, 400, "one of the session")
+}
+
 // TestLogArchive: the logs of a session or of a job as one file, and none that one may not see.
 func TestLogArchive(t *testing.T) {
 	f := logged(t)

@@ -11,6 +11,8 @@ import (
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/logs/logsearch"
+	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/server/visible"
 	"github.com/rayhistory/historyserver/pkg/web"
 )
@@ -40,7 +42,7 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	q, err := searchQuery(page.Form, times)
 	if err == nil {
 		fitForm(page.Form)
-		err = chooseNode(&page, q.Node)
+		err = chooseNode(&page, nodes, q.Node)
 	}
 	if errors.As(err, &wrong) {
 		status, page.Wrong = http.StatusBadRequest, web.Wrong{Error: *wrong}
@@ -56,15 +58,23 @@ func (h *Handlers) SearchPage(w http.ResponseWriter, r *http.Request, session Se
 	return nil
 }
 
-// chooseNode has the form choose the node whose ID begins with id; "" is all nodes. It is an error if no ID does so, or
-// several do.
-func chooseNode(page *web.Search, id string) error {
+// chooseNode has the form choose the node whose ID begins with id; "" is all nodes. The form gets the node if it is one
+// of the session's nodes without logs. It is an error if no ID begins so, or several do.
+func chooseNode(page *web.Search, nodes moment.Nodes, id string) error {
 	if id == "" {
 		return nil
 	}
+	begins := func(n web.Node) bool { return strings.HasPrefix(n.ID, id) }
+	if !slices.ContainsFunc(page.Nodes, begins) {
+		for _, n := range nodes.All {
+			if node, err := rayid.Parse[rayid.Node](n.ID); err == nil && strings.HasPrefix(n.ID, id) {
+				page.Nodes = append(page.Nodes, webNode(nodes, node))
+			}
+		}
+	}
 	found := 0
 	for _, n := range page.Nodes {
-		if strings.HasPrefix(n.ID, id) {
+		if begins(n) {
 			page.Form.Set("node_id", n.ID)
 			found++
 		}
