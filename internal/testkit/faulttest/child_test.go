@@ -27,7 +27,8 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// The test binary starts itself as the collector that is to be killed: these variables tell it so.
+// The test binary starts itself as the collector, or as a task of maintenance (see taskVariable), that is to be killed:
+// these variables tell it so.
 const (
 	childVariable  = "FAULTTEST_CHILD"
 	dirVariable    = "FAULTTEST_DIR"
@@ -73,8 +74,12 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) == "" {
 		os.Exit(m.Run())
 	}
-	if err := child(); err != nil {
-		fmt.Fprintln(os.Stderr, "collector:", err)
+	run := child
+	if os.Getenv(taskVariable) != "" {
+		run = maintain
+	}
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)

@@ -4,7 +4,7 @@
 // It can test any collector that runs in its own process: see Subject and Run. The tests here use a local store that
 // fails on purpose. FAULTTEST_KILLS sets how often each collector is killed, and then all kinds of failures are tested
 // instead of some. The seed decides when a collector is killed, what is written and which uploads fail; everything else
-// depends on the scheduler.
+// depends on the scheduler. Tasks of maintenance are killed at each of their writes.
 package faulttest
 
 import (
