@@ -166,6 +166,7 @@ func TestChartRefuses(t *testing.T) {
 		"auth.proxy.trusted: say in which":         "storage.s3.bucket=x,auth.mode=kubernetes,auth.proxy.identityHeader=X-Forwarded-User",
 		"auth.proxy.identityHeader: say auth.mode": "storage.s3.bucket=x,auth.proxy.identityHeader=X-Forwarded-User",
 		"indexCache.maxSize: more than":            "storage.s3.bucket=x,indexCache.size=5Gi",
+		"indexCache.maxSize: more than ":           "storage.s3.bucket=x,indexCache.size=10G", // 9.3 GiB
 		"/global/imageRegistry":                    "storage.s3.bucket=x,global.imageRegistry=https://r.io",
 		"/image/registry":                          "storage.s3.bucket=x,image.registry=r.io/ray/",
 		"/notify/receivers/0/events/0":             "storage.s3.bucket=x,notify.receivers[0].name=a,notify.receivers[0].events[0]=job_lost",

@@ -211,10 +211,16 @@ webhooks.yaml: |
 {{- end }}
 {{- end }}
 
-{{- /* A size such as 10GiB or 12Gi in bytes. */}}
+{{- /* A size such as 10GiB, 12Gi or 12G in bytes: units are powers of 1000, and of 1024 with an i. */}}
 {{- define "bytes" -}}
-{{- $unit := get (dict "K" 1024 "M" 1048576 "G" 1073741824 "T" 1099511627776) (regexFind "[KMGT]" .) | default 1 }}
-{{- mulf (regexFind "^[0-9.]+" . | float64) $unit | int64 }}
+{{- $text := . | trim | upper }}
+{{- $number := regexFind "^[0-9.]+(E[0-9]+)?" $text }}
+{{- $unit := trimPrefix $number $text | trim }}
+{{- $base := ternary 1024 1000 (contains "I" $unit) }}
+{{- $power := get (dict "K" 1 "M" 2 "G" 3 "T" 4 "P" 5 "E" 6) (trunc 1 $unit) | default 0 }}
+{{- $bytes := float64 $number }}
+{{- range until $power }}{{ $bytes = mulf $bytes $base }}{{ end }}
+{{- $bytes | int64 }}
 {{- end }}
 
 {{- /* The settings of the backend as environment variables. */}}
