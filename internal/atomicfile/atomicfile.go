@@ -14,20 +14,29 @@ import (
 // Write replaces the file at path with data: after a crash at any instant the file holds what it held before or data,
 // and once Write has returned nil it is data even if the machine loses power. The folder must exist. Two writers of one
 // path must not run at once.
-func Write(path string, data []byte) error {
-	return WriteFunc(path, func(w *bufio.Writer) error {
+func Write(path string, data []byte) error { return WriteMode(path, data, ownerOnly) }
+
+// WriteMode is Write of a file with a mode, whatever the process's umask is. The mode of the other writes is 0600.
+func WriteMode(path string, data []byte, mode fs.FileMode) error {
+	return writeWhole(path, mode, func(w *bufio.Writer) error {
 		_, err := w.Write(data)
 		return err
 	})
 }
 
+const ownerOnly = 0o600
+
 // WriteFunc writes a file whole or not at all, as Write does. What the function writes becomes its content, so that
 // long data need not be held in memory. The function need not flush. After an error the file is as it was, unless only
 // the folder could not be synced: then the new file is there, but a crash may bring back the old one.
 func WriteFunc(path string, write func(*bufio.Writer) error) error {
+	return writeWhole(path, ownerOnly, write)
+}
+
+func writeWhole(path string, mode fs.FileMode, write func(*bufio.Writer) error) error {
 	dir := filepath.Dir(path)
 	temp := tempName(path)
-	if err := writeSynced(temp, write); err != nil {
+	if err := writeSynced(temp, mode, write); err != nil {
 		_ = os.Remove(temp)
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -48,17 +57,23 @@ func tempName(path string) string {
 
 // writeSynced writes a new file and syncs it to disk. After an error a part of the file may be there. What has its name
 // is removed: a process with this ID was killed, or somebody else made a link to another file.
-func writeSynced(path string, write func(*bufio.Writer) error) error {
+func writeSynced(path string, mode fs.FileMode, write func(*bufio.Writer) error) error {
 	const newFile = os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	f, err := os.OpenFile(path, newFile, 0o600)
+	f, err := os.OpenFile(path, newFile, ownerOnly)
 	if errors.Is(err, fs.ErrExist) && os.Remove(path) == nil {
-		f, err = os.OpenFile(path, newFile, 0o600)
+		f, err = os.OpenFile(path, newFile, ownerOnly)
 	}
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(f)
-	if err = write(w); err == nil {
+	if mode != ownerOnly {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = write(w)
+	}
+	if err == nil {
 		err = w.Flush()
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"bufio"
 	"errors"
 	"os"
 	"path/filepath"
@@ -58,5 +59,20 @@ func TestLinkIsNotFollowed(t *testing.T) {
 	must.OK(t, Write(path, []byte("new")))
 	for file, want := range map[string]string{path: "new", other: "kept"} {
 		says.Equal(t, string(must.Get(os.ReadFile(file))(t)), want, file)
+	}
+}
+
+// TestModeBeforeTheName: a file never has its name with another mode than it was asked for.
+func TestModeBeforeTheName(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cluster.yaml")
+	modeOf := func(file string) os.FileMode { return must.Get(os.Stat(file))(t).Mode().Perm() }
+	for _, mode := range []os.FileMode{0o644, 0o666, 0o600} {
+		before := os.FileMode(0)
+		must.OK(t, writeWhole(path, mode, func(*bufio.Writer) error {
+			before = modeOf(tempName(path))
+			return nil
+		}))
+		says.Equal(t, before, mode, "the mode before the rename")
+		says.Equal(t, modeOf(path), mode, "the mode")
 	}
 }

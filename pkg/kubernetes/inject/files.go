@@ -98,16 +98,13 @@ func writeManifests(stdout io.Writer, input, output string, files []manifest) er
 	return replace(output, all.Bytes())
 }
 
-// replace writes a file completely or not at all.
+// replace writes a file completely or not at all, with the mode of the one that it replaces.
 func replace(file string, data []byte) error {
 	mode := os.FileMode(0o644)
 	if info, err := os.Stat(file); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if err := atomicfile.Write(file, data); err != nil {
-		return err
-	}
-	return os.Chmod(file, mode)
+	return atomicfile.WriteMode(file, data, mode)
 }
 
 // writeDiff writes a unified diff of two states of the same files.
