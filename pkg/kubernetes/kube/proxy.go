@@ -38,6 +38,9 @@ func newTransport(rc *rest.Config, throughAPIServer bool) (http.RoundTripper, er
 		return nil, err
 	}
 	direct.TLSClientConfig = tls
+	if direct.Proxy = rc.Proxy; direct.Proxy == nil { // no proxy-url in the kubeconfig
+		direct.Proxy = http.ProxyFromEnvironment
+	}
 	// With TLS settings of its own a transport speaks HTTP/1.1 only, as it must: dashboards upgrade connections.
 	return rest.HTTPWrappersForConfig(rc, direct)
 }

@@ -396,6 +396,22 @@ func TestForwardUnknownCluster(t *testing.T) {
 	says.ErrorIs(t, got, errNoCluster)
 }
 
+// TestProxyOfTheAPIServer: the API server is asked through the proxy that the kubeconfig names for it. Heads have none.
+func TestProxyOfTheAPIServer(t *testing.T) {
+	asked := ""
+	proxy := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked = r.URL.String()
+	}))
+	t.Cleanup(proxy.Close)
+	rc := &rest.Config{Host: "http://api.example", Proxy: http.ProxyURL(must.Get(url.Parse(proxy.URL))(t))}
+	transport := must.Get(newTransport(rc, true))(t)
+	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, rc.Host+"/api", nil))(t)
+	resp := must.Get(transport.RoundTrip(req))(t)
+	must.OK(t, resp.Body.Close())
+	says.Equal(t, asked, "http://api.example/api", "asked of the proxy")
+	says.True(t, must.Get(newTransport(rc, false))(t).(*http.Transport).Proxy == nil, "heads are asked through a proxy")
+}
+
 // The way through the API server, which speaks HTTP/2 and HTTP/1.1 over TLS, knows its caller and takes
 // Impersonate-User for a command.
 func TestForwardThroughTheAPIServer(t *testing.T) {
