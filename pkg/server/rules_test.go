@@ -154,7 +154,7 @@ func TestRunningClustersActNowhere(t *testing.T) {
 		for name, want := range map[string]string{
 			"Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:",
 			"Cache-Control":           "no-store", "X-Content-Type-Options": "nosniff",
-			"X-Frame-Options": "SAMEORIGIN", "Content-Disposition": "attachment",
+			"X-Frame-Options": "SAMEORIGIN", "Content-Disposition": "attachment", "X-Accel-Buffering": "no",
 			"Content-Type": "application/octet-stream",
 		} {
 			if values := got.header.Values(name); len(values) != 1 || values[0] != want {

@@ -362,6 +362,7 @@ func TestCompressionAndHeaders(t *testing.T) {
 			t.Errorf("%s: %q, Vary %q", tc.accept, encoding, got.header.Get("Vary"))
 		}
 		says.Equal(t, got.header.Get("X-Content-Type-Options"), "nosniff", "no security headers")
+		says.Equal(t, got.header.Get("X-Accel-Buffering"), "no", "nginx stores answers")
 	}
 }
 

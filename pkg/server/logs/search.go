@@ -148,8 +148,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request, q *logsearch.Q
 	}
 	defer done()
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records, as nginx would:
-	w.Header().Set("X-Accel-Buffering", "no")
+	w.Header().Set(gzhttp.HeaderNoCompression, "1") // it would hold back the first records
 	if r.Method == http.MethodHead {
 		return nil
 	}

@@ -16,13 +16,16 @@ const FrameAncestors = "frame-ancestors 'self'"
 
 // Secure sets the headers that every answer needs. Among them: browsers must not guess the type of logs and other
 // stored texts, and no cache may keep an answer unless its handler sets another Cache-Control, because most answers
-// change, and an address without a session's prefix answers about many sessions.
+// change, and an address without a session's prefix answers about many sessions. nginx must pass answers on as they
+// come: it would hold back the lines of a log that is followed, and of a download it reads 1 GiB and then nothing until
+// the client has that, which looks as if the client had stopped.
 func (r *Rules) Secure(h http.Header) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Frame-Options", "SAMEORIGIN")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no")
 }
 
 // AllowRevalidation lets clients keep an answer that has an ETag, if they ask before each use whether it has changed.
