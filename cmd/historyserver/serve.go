@@ -297,6 +297,19 @@ func (o *serveOptions) newExplainer(p *parts) *explain.Explainer {
 	return explain.New(options)
 }
 
+// newHTTPServer returns what serves a handler. Idle connections stay open longer than those of load balancers, which
+// must close them first: a request on one that the server is closing gets their 502. Google's keep them for ten minutes
+// (cloud.google.com/load-balancing/docs/https#timeouts_and_retries), Amazon's for one.
+func newHTTPServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       11 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+}
+
 // run serves requests until ctx ends, and then waits for those that are being answered, at most the shutdown timeout.
 // Writing an answer has no time limit, because a client may follow a log.
 //
@@ -304,13 +317,7 @@ func (o *serveOptions) newExplainer(p *parts) *explain.Explainer {
 // not need, so that another replica takes over their work at once.
 func (o *serveOptions) run(ctx context.Context, listener net.Listener, handler *server.Server, log logrus.FieldLogger,
 	closers ...func()) error {
-	srv := &http.Server{
-		Handler:           handler,
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
+	srv := newHTTPServer(handler)
 	for _, closer := range closers {
 		srv.RegisterOnShutdown(closer)
 	}

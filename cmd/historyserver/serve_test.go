@@ -158,6 +158,13 @@ func TestServesUntilToldToStop(t *testing.T) {
 	}
 }
 
+// TestLoadBalancersCloseFirst: a load balancer that keeps an idle connection for ten minutes, as Google's do, closes it
+// before the server does.
+func TestLoadBalancersCloseFirst(t *testing.T) {
+	idle := newHTTPServer(nil).IdleTimeout
+	says.True(t, idle > 10*time.Minute, "idle connections are closed after %s", idle)
+}
+
 func TestAddressInUse(t *testing.T) {
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
