@@ -72,6 +72,7 @@ const proxied = { status: 502, contentType: 'text/html', body: '<html><h1>Bad Ga
   });
   await look('panels', { path: job.metrics, address: '/session_activity', answers: [], shown: '.panel svg text[text-anchor=middle]' });
   await look('timeline, too large', { path: job.session + '/timeline', address: '/api/history/timeline', answers: [json(503, 'Too large.')] });
+  await look('signed out', { path: job.session + '/timeline', address: '/api/history/timeline', answers: [{ status: 401, contentType: 'text/html', body: 'Unauthorized' }] });
   await look('search', { path: job.session + '/search?q=Error', address: '/api/history/search', answers: [proxied] });
   await look('markdown', {
     path: job.session + '/findings', address: '/findings', shown: '.actions .markdown', answers: [json(503, 'Too large.')],

@@ -42,6 +42,7 @@ func otherAnswers(t *testing.T, o own) {
 		"timeline, too large": {"Too large.", 1},
 		"timeline of days":    {"/11, ", 1},
 		"panels":              {":", 0},
+		"signed out":          {"Reload the page.", 1},
 		"search":              {"The server cannot answer now (status 502).", 10},
 		"markdown":            {"Not copied: Too large.", 1},
 		"list":                {"Clusters", 5},

@@ -23,7 +23,8 @@ window.rayHistory = (() => {
     }
     const again = Number(headers.get("Retry-After")) || (!said && [502, 503, 504].includes(status) ? 5 : 0);
     const final = said ? status < 500 : [401, 403, 410].includes(status);
-    said ||= `The server cannot answer now (status ${status}). Try again later.`;
+    said ||= status === 401 ? "The sign-in has ended. Reload the page." :
+      `The server cannot answer now (status ${status}). Try again later.`;
     return Object.assign(new Error(said), { again: Math.min(again, LONGEST), final });
   }
 
@@ -31,7 +32,7 @@ window.rayHistory = (() => {
   // given, is told why it takes longer, and "" when that is over.
   async function ask(address, { waiting = () => {}, tries = TRIES, ...options } = {}) {
     for (let asked = 1; ; asked++) {
-      let error = Object.assign(new Error("The server cannot be reached. Try again later."), { again: 5 });
+      let error = Object.assign(new Error("The server cannot be reached. Try again later, or reload the page to sign in."), { again: 5 });
       try {
         const answer = await fetch(address, options);
         if (answer.ok) {
@@ -53,15 +54,16 @@ window.rayHistory = (() => {
     }
   }
 
-  // json gives the JSON of an answer.
+  // json gives the JSON of an answer. A proxy that people sign in at refuses what asks for JSON, instead of sending the
+  // script to a page of another site, which it may not read.
   async function json(address, options) {
-    const answer = await ask(address, options);
+    const answer = await ask(address, { ...options, headers: { Accept: "application/json" } });
     return parsed(await answer.text());
   }
 
   // records gives each line of JSON of an answer to use, as they come.
   async function records(address, use, options) {
-    const answer = await ask(address, { ...options, headers: { Accept: "application/x-ndjson" } });
+    const answer = await ask(address, { ...options, headers: { Accept: "application/x-ndjson, application/json" } });
     const text = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let rest = ""; ;) {
       const { done, value } = await text.read().catch(() => {
