@@ -2,8 +2,12 @@ package server
 
 import (
 	"fmt"
+	"html"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -150,3 +154,29 @@ func TestAddressesOfOthers(t *testing.T) {
 		"as ann: %d %s, want what is answered of a job that does not exist: %s", hidden.status, hidden.body,
 		unknown.body)
 }
+
+// TestBelowAPath: behind a proxy that removes a path from requests, all that pages lead to is below that path.
+func TestBelowAPath(t *testing.T) {
+	f := start(t, nil)
+	f.waitLoaded(t, name)
+	behind := httputil.NewSingleHostReverseProxy(must.Get(url.Parse(f.URL))(t))
+	front := httptest.NewServer(http.StripPrefix("/history", behind))
+	t.Cleanup(front.Close)
+	outside := *f
+	outside.Server = front
+	for _, page := range []string{"/", "/homepage", "/fleet", lab + name + "/", lab + "latest/findings",
+		lab + name + "/logs", lab + name + "/search?q=x", lab + name + "/timeline", lab + name + "/note",
+		lab + name + "/compare", lab + "none/findings"} {
+		got := outside.ask(t, http.MethodGet, "/history"+page, asBrowser)
+		at := must.Get(url.Parse("/history" + page))(t)
+		addresses := addressInPage.FindAllStringSubmatch(got.body, -1)
+		says.True(t, len(addresses) > 2, "%s: %d, addresses %q", page, got.status, addresses)
+		for _, found := range append(addresses, []string{"", got.header.Get("Location")}) {
+			to := at.ResolveReference(must.Get(url.Parse(html.UnescapeString(found[1])))(t))
+			says.True(t, to.Host != "" || strings.HasPrefix(to.Path, "/history/"), "%s leads to %s", page, to)
+		}
+	}
+}
+
+// addressInPage matches what a page leads to, asks or loads.
+var addressInPage = regexp.MustCompile(`\b(?:href|src|action|formaction|data-status)="([^"#]+)`)
