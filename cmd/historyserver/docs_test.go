@@ -50,7 +50,8 @@ func TestDocs(t *testing.T) {
 	}
 	docblock.Keep(t, features, "tools", tools.String())
 	docblock.Keep(t, features, "kinds", "- kinds of findings: "+docblock.Names(findings.Kinds())+
-		"\n- outcomes: "+docblock.Names(catalog.Outcomes)+
+		"\n- outcomes: "+docblock.Names(catalog.Outcomes)+", of sessions that are "+
+		docblock.Names([]string{catalog.Running, catalog.Ended})+
 		"\n- events: "+docblock.Names(webhooks.EventTypes)+", as "+docblock.Names(webhooks.Formats())+
 		"\n- colours of the timeline: "+docblock.Names(bars.Colours)+"\n")
 	var files strings.Builder
