@@ -1,17 +1,19 @@
 // node frame.js < JOB.json > REPORT.json
 //
-// Chooses colours and the zone of times by keyboard alone, as a person in Tokyo would, and saves, opens and removes a view of the list. It judges
-// nothing: that is for the test that runs it.
+// Chooses colours and the zone of times by keyboard alone, as a person in Tokyo would, saves, opens and removes a view of the list, and closes
+// what lies over pages. It judges nothing: that is for the test that runs it.
 //
-// JOB: {base, list, session, axis}: list and session are the paths of pages with times, axis that of one with an axis of times
+// JOB: {base, list, session, axis, sheets}: list and session are the paths of pages with times, axis that of one with an axis of times, sheets are
+//   paths of pages with the selector of what opens something over them
 // REPORT: {chosen: {name: value}, errors: […], others: […], days: {zone: the days of an axis over three days, in UTC},
+//   sheets: [what opens one, and whether it is open and what opens it has the focus: opened, after Escape, opened, after a click elsewhere],
 //   views: [the names of saved views after each step, at last whether a page without scripts shows any]}
 const fs = require('fs');
 const { WAIT, launch, watch } = require('./windows.js');
 
 (async () => {
   const job = JSON.parse(fs.readFileSync(0, 'utf8'));
-  const report = { chosen: {}, errors: [], others: [] };
+  const report = { chosen: {}, sheets: [], errors: [], others: [] };
   const browser = await launch();
   const context = await browser.newContext({ timezoneId: 'Asia/Tokyo', colorScheme: 'light', viewport: { width: 1400, height: 800 } });
   context.setDefaultTimeout(WAIT);
@@ -59,6 +61,22 @@ const { WAIT, launch, watch } = require('./windows.js');
   report.views.push(await views());
   await page.reload({ waitUntil: 'load' });
   report.views.push(await views());
+  // What lies over a page is closed with Escape, which gives the focus back, and by a click elsewhere.
+  await page.setViewportSize({ width: 800, height: 800 }); // so that the bar has a menu
+  for (const [path, opener] of job.sheets) {
+    await page.goto(job.base + path, { waitUntil: 'load' });
+    const summary = page.locator(opener).first();
+    const look = () => summary.evaluate(e => (e.parentElement.open ? 'open' : 'closed') + (e.getRootNode().activeElement === e ? ' focused' : ''));
+    const states = [];
+    for (const close of [() => page.keyboard.press('Escape'), () => page.mouse.click(4, 400)]) {
+      await summary.click();
+      await page.keyboard.press('Tab');
+      states.push(await look());
+      await close();
+      states.push(await look());
+    }
+    report.sheets.push(`${opener}: ${states.join(', ')}`);
+  }
   const plain = await browser.newContext({ javaScriptEnabled: false });
   const bare = await plain.newPage();
   await bare.goto(job.base + '/homepage?outcome=failed', { waitUntil: 'load' });

@@ -13,10 +13,20 @@ func framed(t *testing.T, o own) {
 		Chosen         map[string]struct{ Time, Ground, Dashboard string }
 		Days           map[string]string
 		Views          [][]string
+		Sheets         []string
 		Errors, Others []string
 	}
-	run(t, "frame.js", map[string]string{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings",
-		"axis": o.Failed + "/timeline"}, &seen)
+	sheets := [][2]string{{"/homepage", ".settings > summary"}, {"/homepage", ".menu > summary"},
+		{o.Failed + "/log?node_id=" + o.Node + "&file=raylet.out", ".files > summary"},
+		{o.Failed + "/", "ray-history-bar .menu:not([hidden]) > summary"}}
+	run(t, "frame.js", map[string]any{"base": o.URL, "list": "/homepage", "session": o.Failed + "/findings",
+		"axis": o.Failed + "/timeline", "sheets": sheets}, &seen)
+	for i, s := range sheets {
+		want := s[1] + ": open, closed focused, open, closed"
+		if i >= len(seen.Sheets) || seen.Sheets[i] != want {
+			t.Errorf("what lies over pages: %q, want %q", seen.Sheets, want)
+		}
+	}
 	if got := fmt.Sprint(seen.Views); got != "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]" {
 		t.Errorf("saved views: %s", got)
 	}

@@ -98,6 +98,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     const narrow = matchMedia("(max-width: 1250px)"), phone = matchMedia("(max-width: 640px)");
     for (const width of [narrow, phone]) width.addEventListener("change", () => this.fold(narrow.matches, phone.matches));
     this.fold(narrow.matches, phone.matches);
+    window.rayHistory.sheets(shadow);
   }
 
   // pages are the tabs of the session's own pages, and a menu that holds them where there is no room. Findings and Replay are already in the

@@ -65,7 +65,25 @@
       element.title = exact + (exact.endsWith(' UTC') ? '' : ' · ' + time.toISOString().slice(0, 19) + 'Z');
     });
   }
-  Object.assign(window.rayHistory, { stamp: stamp, times: times, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
+
+  // sheets closes what lies over the page when one clicks elsewhere, or with Escape, which gives the focus back.
+  function sheets(within) {
+    function close(besides) {
+      var open = Array.from(within.querySelectorAll('.settings[open], .menu[open], .files[open]'));
+      return open.filter(function (sheet) {
+        sheet.open = besides.indexOf(sheet) >= 0;
+        return !sheet.open;
+      });
+    }
+    addEventListener('click', function (event) { close(event.composedPath()); }, true);
+    addEventListener('keydown', function (event) {
+      var closed = event.key === 'Escape' ? close([]) : [];
+      if (!closed.length) { return; }
+      closed[0].querySelector('summary').focus();
+      event.stopPropagation();
+    }, true);
+  }
+  Object.assign(window.rayHistory, { sheets: sheets, stamp: stamp, times: times, zone: function () { return form().stamp.resolvedOptions().timeZone; } });
 
   // rezoned is for a zone that is another one now: what draws times itself draws them again.
   function rezoned() {
@@ -107,10 +125,6 @@
     });
     addEventListener('storage', function () { colour(); show(); rezoned(); learn(); });
     addEventListener('pageshow', show);
-    document.addEventListener('click', function (event) { if (!box.contains(event.target)) { box.open = false; } });
-    box.addEventListener('keydown', function (event) {
-      if (event.key === 'Escape' && box.open) { box.open = false; box.querySelector('summary').focus(); }
-    });
     show();
   }
 
@@ -123,6 +137,7 @@
   document.addEventListener('DOMContentLoaded', function () {
     if (document.querySelector('ray-history-bar')) { learn(); return; } // the rest of the page is Ray's
     if (document.querySelector('.settings')) { settings(); }
+    sheets(document);
     times(document);
     learn();
     var tab = document.querySelector('.tabs [aria-current]');

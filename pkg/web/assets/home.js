@@ -130,7 +130,6 @@
   });
 
   document.addEventListener('click', function (event) {
-    document.querySelectorAll('.menu[open]').forEach(function (menu) { if (!menu.contains(event.target)) { menu.open = false; } });
     var row = event.target.closest('tr.row');
     if (row && !event.target.closest('a, button, select, summary, details, label') && !String(getSelection())) {
       row.querySelector('a.name').dispatchEvent(new MouseEvent('click', { bubbles: true, cancelable: true, ctrlKey: event.ctrlKey, metaKey: event.metaKey, shiftKey: event.shiftKey }));
