@@ -219,6 +219,20 @@ func TestDecisionsAreRememberedForAWhile(t *testing.T) {
 	})
 }
 
+// A browser that is refused because Kubernetes does not answer gets a page, which is asked for again; not JSON.
+func TestBrowsersGetAPageWithoutKubernetes(t *testing.T) {
+	k := twoUsers()
+	k.away(errors.New("SECRET"))
+	w := ask(sees(kubernetes(t, k, nil)), "/namespaces/a/", http.Header{"Cookie": {"history_token=tok-ann"},
+		"Accept": {"text/html,*/*"}})
+	response.Is(t, w, http.StatusServiceUnavailable, "Try again")
+	says.Equal(t, w.Header().Get("Content-Type"), "text/html; charset=utf-8", "the type")
+	says.Equal(t, w.Header().Get("Refresh"), "5", "when it is asked for again")
+	if body := w.Body.String(); strings.Contains(body, "SECRET") || strings.Contains(body, "<form") {
+		t.Error(body)
+	}
+}
+
 // TestUnknownTokensAreLimited: who floods the server with made-up tokens takes half of the requests that Kubernetes
 // gets from it, logs little, and does not keep those out who were known before.
 func TestUnknownTokensAreLimited(t *testing.T) {

@@ -59,14 +59,22 @@ func (a *Access) Handler(next http.Handler, public ...string) http.Handler {
 	})
 }
 
-// refuse answers a request whose caller is unknown: browsers are sent to sign in, programs get 401.
+// refuse answers a request whose caller is unknown: browsers are sent to sign in, programs get 401. While it cannot be
+// found out who the caller is, browsers get a page that is asked for again, programs 503.
 func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	w.Header().Set("Cache-Control", "no-store")
+	navigates := isNavigation(r)
 	if !errors.Is(err, ErrUnauthenticated) {
-		writeError(w, http.StatusServiceUnavailable, a.noteUnavailable(w, err))
+		shown := a.noteUnavailable(w, err)
+		if !navigates {
+			writeError(w, http.StatusServiceUnavailable, shown)
+			return
+		}
+		w.Header().Set("Refresh", w.Header().Get("Retry-After"))
+		a.writeLoginPage(w, http.StatusServiceUnavailable, loginPage{Error: shown.Error(), Unavailable: true})
 		return
 	}
-	if isNavigation(r) {
+	if navigates {
 		next := strings.TrimLeft(r.URL.RequestURI(), "/")
 		browser.Redirect(w, http.StatusSeeOther, browser.Root(r)+loginPath[1:]+"?next="+url.QueryEscape(next))
 		return
@@ -134,13 +142,15 @@ func hashOf(script string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// loginPage is the page on which people sign in or, with Out, sign out.
+// loginPage is the page on which people sign in or, with Out, sign out. With Unavailable it stands for another page and
+// only says that nobody can be let in now.
 type loginPage struct {
-	Next  string // the relative address to open after signing in
-	Error string // why signing in failed; "" if it was not tried
-	Mode  Mode
-	Out   bool
-	root  string // the server's root, relative to the page; "" is the page's folder
+	Next        string // the relative address to open after signing in
+	Error       string // why signing in failed; "" if it was not tried
+	Mode        Mode
+	Out         bool
+	Unavailable bool
+	root        string // the server's root, relative to the page; "" is the page's folder
 }
 
 // Script is the embedded file, which is ours.
