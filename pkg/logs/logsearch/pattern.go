@@ -63,13 +63,14 @@ func compile(text string, isRegexp, ignoreCase bool) (*pattern, error) {
 		}
 		text = regexp.QuoteMeta(text) // folding of other letters is left to the regular expression
 	}
-	flags := "(?m)"
+	flags := syntax.Perl &^ syntax.OneLine // as "(?m)"; an error names only what the user wrote
 	if ignoreCase {
-		flags = "(?mi)"
+		flags |= syntax.FoldCase
 	}
-	tree, err := syntax.Parse(flags+text, syntax.Perl)
+	tree, err := syntax.Parse(text, flags)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %w", err)
+		return nil, fmt.Errorf("the pattern is not an RE2 regular expression: %s",
+			strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	tree = beforeCR(tree)
 	program, err := syntax.Compile(tree.Simplify())

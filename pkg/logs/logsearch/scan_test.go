@@ -257,6 +257,16 @@ func TestExpressionsOfLongLines(t *testing.T) {
 	}
 }
 
+// What is wrong with an expression is said of what the user wrote, not of what the search puts around it.
+func TestWrongExpression(t *testing.T) {
+	for _, ignoreCase := range []bool{false, true} {
+		_, err := compile("(", true, ignoreCase)
+		if want := "the pattern is not an RE2 regular expression: missing closing ): `(`"; err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestExpressionsInParts: every expression that is taken finds in a part of a line what it finds between two characters
 // when they are written around it. Only one that leaves a \Q open cannot be written so.
 func TestExpressionsInParts(t *testing.T) {

@@ -32,7 +32,11 @@ async function search() {
     const waiting = why => { state.textContent = why; };
     await window.rayHistory.records("api/history/search?" + query, show, { signal: mine.signal, waiting });
   } catch (error) {
-    if (mine === running) state.textContent = error.name === "AbortError" ? "Stopped. " + state.textContent : String(error.message);
+    if (mine === running && error.name === "AbortError") state.textContent = "Stopped. " + state.textContent;
+    else if (mine === running) {
+      state.textContent = error.message;
+      state.className = "wrong";
+    }
   }
   if (mine === running) stop.hidden = true;
 }
