@@ -109,6 +109,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"ls", at, "--outcome=lost"}, 2, "outcome"},
 		{[]string{"ls", at, "-o", "xml"}, 2, "want table, wide, name, csv, json or yaml"},
 		{[]string{"ls", "--local-dir=/nothing/here"}, 2, "no such folder"},
+		{[]string{"ls"}, 2, "or ask a history server with --server"}, // there is no ./data
 		{[]string{"ls", at, "--from=x"}, 2, "--from"},
 		{[]string{"ls", "--storage-backend=s4"}, 2, "want aliyunoss, azureblob, gcs, local, localtest or s3"},
 		{[]string{"ls", "--server=nowhere"}, 2, "want an address"},

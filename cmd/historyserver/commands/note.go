@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -48,6 +49,9 @@ func noteCommand(o *operator) command {
 		}
 		if err != nil {
 			return err
+		}
+		if len(result) == 0 {
+			fmt.Fprintln(o.errOut, "there are no pins and notes")
 		}
 		return o.printNotes(result)
 	}

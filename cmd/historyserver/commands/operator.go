@@ -106,6 +106,9 @@ func (o *operator) open(cmd *cobra.Command, ofProgram *pflag.FlagSet) error {
 	}
 	if cmd.Annotations[writesStore] == "" {
 		if err := CheckFolder(o.storage); err != nil {
+			if mayAsk {
+				err = fmt.Errorf("%w, or ask a history server with --server", err)
+			}
 			return settings.UsageError(err)
 		}
 	}

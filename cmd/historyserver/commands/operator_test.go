@@ -287,6 +287,16 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 	}
 }
 
+// TestNoNotes: an empty list says that it is empty, not on the standard output, which programs read.
+func TestNoNotes(t *testing.T) {
+	cmd, said := root(), new(strings.Builder)
+	cmd.SetArgs([]string{"note", "--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")})
+	cmd.SetOut(io.Discard)
+	cmd.SetErr(said)
+	must.OK(t, cmd.ExecuteContext(t.Context()))
+	says.All(t, said.String(), "there are no pins and notes")
+}
+
 func TestVerifyFails(t *testing.T) {
 	dir := recording.Open(t).Bucket("kuberay-1.6")
 	store := must.Get(local.Open(dir))(t)
