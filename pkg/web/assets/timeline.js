@@ -81,6 +81,7 @@ function describe() {
     if (known) known.textContent = name; else nodes.add(new Option(name, id));
   }
   longest.replaceChildren(...data.longest.map(rowOf));
+  page.querySelector("[data-longest]").hidden = !data.longest.length;
   box.dataset.tasks = data.tasks; // says that it is drawn
 }
 
