@@ -183,6 +183,11 @@ func (o *operator) printSessions(entries []catalog.Entry, now time.Time) error {
 		if !wide { // names of sessions are shortened first, down to their dates: session_2026-11-20…
 			const session, cause = 2, 6 // columns
 			o.terminal.fitColumns(rows, shrink{session, 19}, shrink{cause, 40}, shrink{session, 1}, shrink{cause, 16})
+			if rows[0][session] == "…" { // nothing is left of any name
+				for i, cells := range rows {
+					rows[i] = slices.Delete(cells, session, session+1)
+				}
+			}
 		}
 		for _, cells := range rows {
 			writeRow(w, cells...)

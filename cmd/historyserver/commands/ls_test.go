@@ -95,8 +95,8 @@ func TestFormats(t *testing.T) {
 		strings.Contains(wide, "2.60.0"), "table:\n%swide:\n%s", table, wide)
 }
 
-// TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes; how a session ended and
-// the beginning of why are shown on the narrowest, and nothing is lost elsewhere.
+// TestListFitsTheTerminal: on a terminal names of sessions are shortened first, then causes, then names are left out.
+// How a session ended and the beginning of why are shown on the narrowest, and nothing is lost elsewhere.
 func TestListFitsTheTerminal(t *testing.T) {
 	const session, cause = "session_2026-11-20_23-19-45_581717_22125", "Node 10.0.0.7 ran out of memory: 12 tasks"
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -112,8 +112,8 @@ func TestListFitsTheTerminal(t *testing.T) {
 		{200, "table", session + "  2d ago  2h 0m     failed   " + cause, true},
 		{120, "table", "session_2026-11-20_23-19-45_5…  2d ago  2h 0m     failed   " + cause, true},
 		{100, "table", "session_20…  2d ago  2h 0m     failed   Node 10.0.0.7 ran out of memory: 12 tas…", true},
-		{80, "table", "lab      …  2d ago  2h 0m     failed   Node 10.0.0.7 ran out of memo…", true},
-		{40, "table", "…  2d ago  2h 0m     failed   Node 10.0.0.7 r…", false},
+		{80, "table", "lab      2d ago  2h 0m     failed   Node 10.0.0.7 ran out of memo…", true},
+		{40, "table", "lab      2d ago  2h 0m     failed   Node 10.0.0.7 r…", false},
 		{40, "wide", session, false},
 		{40, "name", session, false},
 	} {
