@@ -4,12 +4,12 @@
 // without scripts. It judges nothing: that is for the test that runs it.
 //
 // JOB: {base, session, text}: session is a session's path behind base, text what is looked for
-// REPORT: {visits: [{width, wide, groups, open, drawn, opened, marked, logs, rows, columns, earlier, plain}], errors: […]}
-//   groups are the logs in the results, open those that are open at first, drawn the lines that are drawn of a folded one before and opened
+// REPORT: {visits: [{width, wide, printed, groups, open, drawn, opened, marked, logs, rows, columns, earlier, plain}], errors: […]}
+//   printed says whether results and form are seen on paper; groups are the logs in the results, open those that are open at first, drawn
+//   the lines that are drawn of a folded one before and opened
 //   after it was opened; marked is the address that the marked logs have, with so many logs and rows; plain is how many logs a page without
 //   scripts shows
 const { inWindows, WAIT } = require('./windows.js');
-
 
 async function search(page, job) {
   const seen = {};
@@ -19,6 +19,9 @@ async function search(page, job) {
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => /matching lines?, \d+ shown/.test(document.querySelector('[data-state]').textContent));
   seen.wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  await page.emulateMedia({ media: 'print' });
+  seen.printed = [await page.locator('.hit').first().isVisible(), await page.locator('form.filters').isVisible()].join(' ');
+  await page.emulateMedia({ media: null });
   seen.about = await page.locator('.hit summary .faint').allTextContents();
   seen.groups = await page.locator('.hit').count();
   seen.open = await page.locator('.hit details[open]').count();

@@ -11,7 +11,7 @@ func searchLogs(t *testing.T, o own) {
 	type visit struct {
 		Width, Wide, Groups, Open, Drawn, Opened, Logs, Rows, Columns int
 		About                                                         []string
-		Marked, Line                                                  string
+		Marked, Line, Printed                                         string
 	}
 	seen := inWindows[visit](t, "search.js", map[string]any{"base": o.URL, "session": o.Failed, "text": "e"}, desk)
 	if seen.Plain < 10 {
@@ -22,6 +22,9 @@ func searchLogs(t *testing.T, o own) {
 		if v.Wide > 0 || v.Groups < 5 || v.Open != 3 || v.Drawn != 0 || v.Opened == 0 ||
 			!strings.Contains(about, "raylet · head ") || !strings.Contains(about, "driver of job ") {
 			t.Errorf("results: %+v", v)
+		}
+		if v.Printed != "true false" {
+			t.Errorf("on paper the results and the form are: %s", v.Printed)
 		}
 		if v.Logs != 2 || v.Rows == 0 || v.Columns > 0 || !strings.Contains(v.Marked, o.Failed+"/logs?log=") ||
 			!strings.Contains(v.Line, "/log?") {
