@@ -178,6 +178,8 @@ func TestNoteOfTwo(t *testing.T) {
 	ann, bob := seen(), seen()
 	f.post(t, page, form, "pinned=true"+ann).wants(t, http.StatusSeeOther)
 	f.post(t, page, form, "text=mine"+bob, asBrowser).wants(t, http.StatusConflict, "open the note again")
+	f.post(t, lab+name+"/api/history/note", asJSON, `{"text":"mine","seen":"2026-11-20T23:25:00Z"}`).wants(t,
+		http.StatusConflict, "Read the note again").lacks(t, "Go back")
 	f.post(t, page, form, "pinned=true&text=mine"+seen()).wants(t, http.StatusSeeOther)
 	f.ask(t, http.MethodGet, page, asBrowser).has(t, "mine", "checked")
 }

@@ -118,7 +118,8 @@ func (h Handlers) Write(w http.ResponseWriter, r *http.Request, e catalog.Entry)
 	case errors.Is(err, errChanged):
 		return &problem.Problem{
 			Status: http.StatusConflict, Title: "The note has changed", Detail: problem.Sentence(err),
-			Advice: "Go back, copy what you wrote, and open the note again.",
+			Advice:   "Go back, copy what you wrote, and open the note again.",
+			Programs: `Read the note again, and send the change with its "at" as "seen".`,
 		}
 	case errors.Is(err, notes.ErrTooLong):
 		return problem.BadRequest(err)

@@ -157,7 +157,7 @@ var problems = []struct {
 		Advice: "Ask for less, or try again later.",
 	}},
 	{notes.ErrContended, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "Others change the note",
-		Advice: "Go back and try again in a few seconds."}},
+		Advice: "Go back and try again in a few seconds.", Programs: "Try again in a few seconds."}},
 	{turns.ErrBusy, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 5, Title: "The server is busy",
 		Advice: "Try again in a few seconds."}},
 	{tempfile.ErrUnusable, Problem{Status: http.StatusServiceUnavailable, RetryAfter: 30,
