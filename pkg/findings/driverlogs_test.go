@@ -368,7 +368,7 @@ func TestMarksWithoutColour(t *testing.T) {
 
 // TestPrintedByWorkers: where Ray did not copy what workers print into their driver's log, their own logs say what was
 // printed before a job's end. Those of other jobs and of idle workers do not, and logs that need not be read are not
-// missing.
+// missing. Of a worker that was started before its job the log's first line says which it is.
 func TestPrintedByWorkers(t *testing.T) {
 	dir := submissionWithLog(t, 1, "no result\n", driverOf(5, "raysubmit_bad"))
 	storeLog(t, dir, fmt.Sprintf("worker-%056x-ffffffff-1.out", 1), "OSError: of an idle worker\n")
@@ -380,6 +380,15 @@ func TestPrintedByWorkers(t *testing.T) {
 	const want = "no result; before that a worker printed: ValueError: shard 7 is torn"
 	says.True(t, len(r.Findings) != 0 && strings.HasSuffix(r.Findings[0].Title, want) && len(r.Missing) == 0,
 		"missing %q, %+v", r.Missing, r.Findings)
+
+	for job, told := range map[string]bool{"00000005": true, "00000006": false} {
+		dir := submissionWithLog(t, 1, "no result\n", driverOf(5, "raysubmit_bad"))
+		printed := ":job_id:" + job + "\n:actor_name:Exporter\nERROR export: the token of acme-eu expired\n"
+		storeLog(t, dir, fmt.Sprintf("worker-%056x-ffffffff-1.err", 1), printed)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		says.Equal(t, strings.HasSuffix(r.Findings[0].Title, "no result; before that a worker printed: ERROR export: the token of acme-eu expired"),
+			told, "%s: %s", job, r.Findings[0].Title)
+	}
 }
 
 // TestLogsOfOtherJobs: what was printed before a job's end is not looked for in the logs of jobs that succeeded, of

@@ -429,12 +429,17 @@ func (b *builder) linesOfWorkers(j *job, log *logText) iter.Seq[string] {
 			return
 		}
 		b.groupLogs()
-		for _, file := range b.outputsByJob[j.id] {
+		for _, file := range slices.Concat(b.outputsByJob[j.id], b.outputsByJob[noJob]) {
 			worker, _ := workerOfLog(file.Path)
-			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
+			if a := b.actorIn(worker); a != nil && (a.Job != j.id || b.printsForRay(a.Class, a.Job)) {
 				continue
 			}
-			if !yield(output.AsCopied(b.readWorkerLog(worker, file).text, "a worker")) {
+			printed := b.readWorkerLog(worker, file).text
+			ofJob := strings.HasPrefix(printed, ":job_id:"+j.id.String()+"\n") // Ray's own first line
+			if !ofJob && strings.Contains(file.Path, noJob.String()) {
+				continue
+			}
+			if !yield(output.AsCopied(printed, "a worker")) {
 				return
 			}
 		}

@@ -267,6 +267,9 @@ func (b *builder) printedBy(worker rayid.Worker) iter.Seq[*logText] {
 	}
 }
 
+// noJob is the job in the names of logs of workers that were started before they had one.
+var noJob = rayid.Job{0xff, 0xff, 0xff, 0xff}
+
 // groupLogs groups the logs by worker and by job, when it is called first: there may be many logs, and many jobs that
 // failed.
 func (b *builder) groupLogs() {
@@ -283,7 +286,7 @@ func (b *builder) groupLogs() {
 			file := moment.LogFile{Node: node, Path: path}
 			b.logsByWorker[worker] = append(b.logsByWorker[worker], file)
 			printed, _ := logname.ParseOutput(path)
-			if job, err := rayid.Parse[rayid.Job](printed.Job); err == nil && !job.Nil() {
+			if job, err := rayid.Parse[rayid.Job](printed.Job); err == nil {
 				b.outputsByJob[job] = append(b.outputsByJob[job], file)
 			}
 		}
