@@ -27,6 +27,7 @@ type group struct {
 	moment.Group
 	ended        int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
 	endedWithJob bool  // it was removed because its job ended
+	lostBundle   bool  // it had been placed, and lost a bundle with its node
 	evident      []Evidence
 	finding      *finding // the finding that it waited; nil if there is none
 }
@@ -97,6 +98,7 @@ func (g *group) addState() {
 	if g.Events == nil {
 		source = "snapshot"
 	}
+	g.lostBundle = g.State == "RESCHEDULING"
 	g.evident = append(g.evident, Evidence{Source: source, Time: timestamp(g.Requested),
 		Text: fmt.Sprintf("placement group %s (%s) is %s, %s: %s",
 			g.Name, g.ID, g.State, g.SchedulingState, strings.Join(texts, ", "))})
@@ -145,6 +147,9 @@ func (b *builder) loggedEnds(known map[string]*group) {
 				g.endedWithJob = true
 				g.evident = append(g.evident, b.lineEvidence(m))
 			}
+		case strings.Contains(line, "Rescheduling a bundle when a node dies"):
+			g.lostBundle = true
+			g.evident = append(g.evident, b.lineEvidence(m))
 		case strings.Contains(line, "placement group id={") || created:
 			// Of a group without bundles no event is stored: a line that names its placement is all that is known.
 			g.Placed = g.Placed || len(g.Bundles) == 0 || created
@@ -179,7 +184,16 @@ func (d *demands) addGroup(g *group) {
 		f = d.starved(key, "Placement group "+name, resourceText(demand), holders)
 	} else {
 		f = b.findOrAdd(Unschedulable, key)
-		f.Title = fmt.Sprintf("Placement group %s was never placed%s", name, d.requestText(g))
+		how := "was never placed"
+		if g.lostBundle {
+			how = "could not be placed again"
+		}
+		f.Title = fmt.Sprintf("Placement group %s %s%s", name, how, d.requestText(g))
+	}
+	for _, lost := range b.findings {
+		if g.lostBundle && lost.Kind == NodeDied && lost.first >= g.Requested {
+			f.causedBy(lost)
+		}
 	}
 	if g.State == "REMOVED" {
 		f.Severity = Warning // it becomes an error if the job failed because of it

@@ -196,6 +196,24 @@ func TestUnlikeBundles(t *testing.T) {
 	}
 }
 
+// TestLostBundle: a group that lost a bundle with its node, and found no place for it, has the loss as its cause; one
+// that was never placed has not.
+func TestLostBundle(t *testing.T) {
+	for state, how := range map[string]string{"RESCHEDULING": "could not be placed again", "PENDING": "was never placed"} {
+		lost, earlier := &finding{Finding: Finding{Kind: NodeDied}, first: 7}, &finding{Finding: Finding{Kind: NodeDied}, first: 3}
+		logs := sessionlogs.New(storetest.New())
+		b := &builder{session: &session.Session{}, end: math.MaxInt64, byKey: map[string]*finding{},
+			logs: newLogReader(t.Context(), logs, math.MaxInt64, maxLogBytes), findings: []*finding{earlier, lost}}
+		bundles := []entities.Bundle{{Resources: map[string]float64{"CPU": 4}}}
+		g := &group{Group: moment.Group{Name: "gang", State: state, Strategy: "PACK", Bundles: bundles, Requested: 5}}
+		g.addState()
+		d := demands{b: b, noNodeHas: map[string]string{"4 CPU": "the most is 2 CPU"}}
+		d.addGroup(g)
+		says.True(t, strings.HasPrefix(g.finding.Title, "Placement group gang "+how+": it asks for "), "%s", g.finding.Title)
+		says.Equal(t, len(g.finding.because) == 1 && g.finding.because[0] == lost, state == "RESCHEDULING", "%s: %+v", state, g.finding.because)
+	}
+}
+
 // TestHolders: who held the resources that something waited for are those that had them when it began to wait.
 func TestHolders(t *testing.T) {
 	cpus := func(n float64) map[string]float64 { return map[string]float64{"CPU": n} }
