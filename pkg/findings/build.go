@@ -200,7 +200,8 @@ func (f Reader) build(ctx context.Context, r *moment.Moment, running bool) (*Rep
 	}
 	// Each step may use what the steps before it found.
 	for _, step := range []func(){
-		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readActors, b.readTasks, b.readGroups, b.readPending,
+		b.readJobs, b.readNodes, b.readDeaths, b.readStarts, b.readClients, b.readSpills, b.readActors, b.readTasks,
+		b.readGroups, b.readPending,
 		b.readConstructors, b.readWaits, b.readEvents, b.readServe, b.readLibraries, b.readTrain, b.readDrivers,
 		b.readSilentHead, b.readPods, b.readUnended,
 	} {

@@ -148,7 +148,7 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		if other == f || !b.mayEndJob(other, j, e.log) || other.ignored && !lacksSome {
 			continue
 		}
-		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log)
+		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log) || other.holdsUp(j)
 		awaited := other.isStarting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
 		if ofOthers || other.ignored || other.reportedIn(said) || mayWaitFor && waited || awaited ||
 			noReason && j.End-other.last <= atTheEnd {
@@ -167,7 +167,8 @@ func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
 		return false
 	}
 	onlyJob := len(b.jobs) == 1
-	return j.hasDriver(failure.job) || failure.servesJob(j, log, onlyJob) || b.driverToldOf(failure, j, log)
+	return j.hasDriver(failure.job) || failure.servesJob(j, log, onlyJob) || b.driverToldOf(failure, j, log) ||
+		failure.holdsUp(j)
 }
 
 // chooseCauses leaves, of the causes of a driver's end, those that the driver's words (said) name. If they name none,

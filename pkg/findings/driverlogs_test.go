@@ -383,10 +383,10 @@ func TestPrintedByWorkers(t *testing.T) {
 
 	for job, told := range map[string]bool{"00000005": true, "00000006": false} {
 		dir := submissionWithLog(t, 1, "no result\n", driverOf(5, "raysubmit_bad"))
-		printed := ":job_id:" + job + "\n:actor_name:Exporter\nERROR export: the token of acme-eu expired\n"
+		printed := ":job_id:" + job + "\n:actor_name:Exporter\nValueError: the token of acme-eu expired\n"
 		storeLog(t, dir, fmt.Sprintf("worker-%056x-ffffffff-1.err", 1), printed)
 		r := report(t, load(t, dir, rayevents.Session, nil))
-		says.Equal(t, strings.HasSuffix(r.Findings[0].Title, "no result; before that a worker printed: ERROR export: the token of acme-eu expired"),
+		says.Equal(t, strings.HasSuffix(r.Findings[0].Title, "no result; before that a worker printed: ValueError: the token of acme-eu expired"),
 			told, "%s: %s", job, r.Findings[0].Title)
 	}
 }

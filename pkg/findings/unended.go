@@ -192,6 +192,11 @@ func (b *builder) jobUnended(j *job, log *logText) {
 			f.causedBy(cause)
 		}
 	}
+	for _, held := range b.findings {
+		if held.holdsUp(j) {
+			f.causedBy(held)
+		}
+	}
 	doing, ends := b.stateForTitle(&u, j, log, until)
 	if doing != "" {
 		f.Title += ": " + doing

@@ -1,0 +1,67 @@
+package findings
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+	"github.com/rayhistory/historyserver/pkg/moment"
+)
+
+var (
+	// clientEnv matches the line in which the proxy of Ray Client asks for the environment of a client's server, and
+	// clientStopped those in which it says that such a server has ended as it started
+	// (ray/util/client/server/proxier.py).
+	clientEnv     = lazyregexp.New(` -- Increasing runtime env reference for ray_client_server_\d+\.Serialized runtime env is (\{[^\n]*\})\.`)
+	clientStopped = lazyregexp.New(`ERROR proxier\.py:\d+ -- Server startup failed for client: (\w+)`)
+)
+
+// readClients finds clients of Ray Client that got no server: it did not start, or its environment could not be made.
+// Ray knows no job of such a client, and only the client is told.
+func (b *builder) readClients() {
+	for proxy := range b.logs.ofNodes(pathIs("ray_client_server.err")) {
+		for _, m := range b.logs.matches(proxy, clientStopped()) {
+			f := b.findOrAdd(WorkerStart, "client")
+			f.Title = "A Ray Client could not connect: its server ended as it started"
+			for log := range b.logs.ofNodes(pathBegins("ray_client_server_")) {
+				if said := output.ToolError(log.text); said != "" && log.file.Node == proxy.file.Node {
+					f.Title += ": " + output.Clip(said, output.MaxTitle)
+					f.addEvidence(b.tailEvidence(log, workerTail))
+					break
+				}
+			}
+			f.add(occurrence{at: m.at, entity: b.nodeEntity(proxy.file.Node), evidence: []Evidence{b.lineEvidence(m)}})
+		}
+		for _, m := range b.logs.matches(proxy, clientEnv()) {
+			b.clientEnvFailed(m, b.logs.ofNode(proxy.file.Node, moment.RuntimeEnvAgent))
+		}
+	}
+}
+
+// clientEnvFailed adds the finding about a client for which the proxy asked for an environment, if the agent gave it
+// up: the next that its log says of this environment.
+func (b *builder) clientEnvFailed(asked match, agent *logText) {
+	from := -1
+	for _, m := range b.logs.matches(agent, madeEnv()) {
+		switch {
+		case m.groups[1] != "":
+			if from < 0 && m.groups[1] == asked.groups[1] && m.at >= asked.at {
+				from = m.to
+			}
+		case from >= 0:
+			if strings.HasPrefix(m.groups[2], "Successfully") {
+				return
+			}
+			line, _ := agent.lineBounds(m.from)
+			trace, at := output.LastTraceback(agent.text[from:line])
+			reason := envReason(trace)
+			f := b.findOrAdd(RuntimeEnv, "client"+output.Normalised(reason))
+			f.Title = fmt.Sprintf("The runtime environment of a Ray Client could not be set up: %s", reason)
+			f.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: reason} // as takeEnvException has it
+			f.add(occurrence{at: m.at, entity: b.nodeEntity(agent.file.Node),
+				evidence: []Evidence{b.lineEvidence(asked), b.evidence(agent, from+max(0, at), m.to)}})
+			return
+		}
+	}
+}
