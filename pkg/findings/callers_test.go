@@ -92,11 +92,12 @@ func TestUnreadNamedLog(t *testing.T) {
 	says.True(t, errors.Is(err, down), "%+v, %v", r, err)
 }
 
-// TestEndingAnActor: a call that ends an actor does not fail in a way that tells anything.
+// TestEndingAnActor: a call that ends an actor does not fail in a way that tells anything, nor does what Train asks a rank
+// that it has ended.
 func TestEndingAnActor(t *testing.T) {
 	const killed = "The actor is dead because it was killed by `ray.kill`."
 	for call, told := range map[string]bool{"PoolActor.__ray_terminate__": false, "Loader.__ray_terminate__": false,
-		"PoolActor.run_batch": true} {
+		"PoolActor.run_batch": true, "RayTrainWorker.poll_status": false, "RayTrainWorker.execute": true} {
 		events := deadActor("PoolActor", "actorDiedErrorContext", killed, "ACTOR_DIED")
 		_, method, _ := strings.Cut(call, ".")
 		for i, e := range events {

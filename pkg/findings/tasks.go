@@ -86,7 +86,10 @@ type taskGroups struct {
 // succeeded. An attempt that only ended with its driver is remembered for the finding about the driver instead.
 func (g *taskGroups) add(row tasktable.Row, retried bool) {
 	kind, text, at, stored := errorOf(row)
-	if strings.HasSuffix(string(row.GivenName()), endsActor) {
+	name := string(row.GivenName())
+	// Train itself ends a rank that does not answer, and its own error says which and why.
+	endedRank := name == "RayTrainWorker.poll_status" && strings.Contains(string(text), "killed by `ray.kill`")
+	if strings.HasSuffix(name, endsActor) || endedRank {
 		return
 	}
 	job := g.b.callerJob(row)
