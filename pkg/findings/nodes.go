@@ -138,6 +138,11 @@ func (b *builder) nodeDied(id rayid.Node, reason, said string, at int64, evident
 func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 	ends := slices.Concat(b.logs.matches(b.logs.ofNode(id, "raylet.err"), rayletEnds()),
 		b.logs.matches(b.logs.ofNode(id, "raylet.out"), rayletEnds()))
+	for i := range ends { // what C++ says of the exception stands above the raylet's own line
+		if above := terminateAbove().FindStringIndex(ends[i].log.text[:ends[i].from]); above != nil {
+			ends[i].from = above[0]
+		}
+	}
 	if how, shown := b.crashIn(ends); how != "" && !strings.HasPrefix(how, "SIGTERM") {
 		f.appendTitle("; its raylet ended with: " + how)
 		f.addEvidence(shown)
@@ -149,6 +154,8 @@ var (
 	// without its name, of workers that ended before they had logs of their own.
 	rayletEnds = lazyregexp.New(`(?m)^\[[^\]\n]* (?:C \d+ \d+\] \(raylet\)|` +
 		`E \d+ \d+\] \(raylet\) [^\n]*(?:\*\*\* SIG[A-Z]+ received| Unhandled exception: ))[^\n]*$`)
+	// terminateAbove matches at a text's end what C++ prints of an exception that nothing caught.
+	terminateAbove = lazyregexp.New(`terminate called after throwing an instance of [^\n]*\n(?:  what\(\): [^\n]*\n)?$`)
 	// agentFailed matches what Ray says of a node whose raylet ended because an agent did, or did not answer
 	// (agent_manager.cc and runtime_env_agent_client.cc of Ray).
 	agentFailed = lazyregexp.New(
@@ -306,4 +313,5 @@ func (b *builder) readPods() {
 		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}
 		f.add(occurrence{at: e.Time, entity: entity, evidence: []Evidence{evident}})
 	}
+	b.tellMissingNodes()
 }

@@ -1,0 +1,45 @@
+package findings
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
+)
+
+// nodesRefused matches the records in which the autoscaler says that it got no node, or could not do its work
+// (node_launcher.py and autoscaler.py of ray/autoscaler/_private).
+var nodesRefused = lazyregexp.New(
+	`(?m)^[^\n]*\sERROR (?:node_launcher|autoscaler)\.py:\d+ -- (?:NodeLauncher\d+|StandardAutoscaler): `)
+
+// tellMissingNodes adds to the titles of what no node could take why no further node came while it waited.
+func (b *builder) tellMissingNodes() {
+	for _, f := range b.findings {
+		if f.Kind != Unschedulable || f.demand == "" || f.intended || len(f.because) > 0 {
+			continue
+		}
+		if why, shown := b.whyNoNodeCame(f); why != "" {
+			f.appendTitle("; " + output.Clip(why, output.MaxTitle))
+			f.addEvidence(shown)
+		}
+	}
+}
+
+// whyNoNodeCame returns the last error of the autoscaler while what a finding is about waited, or else the first pod
+// that did not run then, and what shows it; "" if there is neither.
+func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
+	for _, m := range slices.Backward(b.logs.inHeads(autoscalerLog, nodesRefused())) {
+		if m.at >= f.first {
+			said, shown := b.logEntry(m)
+			return "the autoscaler got no node: " +
+				cmp.Or(output.ExceptionOf(said).String(), output.FirstSentence(said)), shown
+		}
+	}
+	for _, pod := range b.findings {
+		if pod.Kind == Pod && pod.last >= f.first-int64(lookBack) {
+			return pod.Title, pod.Evidence[0]
+		}
+	}
+	return "", shown
+}
