@@ -189,8 +189,17 @@ func (b *builder) replicaException(app, deployment string, other output.Exceptio
 		}
 	}
 	for _, file := range files {
-		if raised := lastOtherException(b.logs.read(file).text, other); raised.Type != "" {
+		log := b.logs.read(file).text
+		if raised := lastOtherException(log, other); raised.Type != "" {
 			return raised
+		}
+		above, _, refers := strings.Cut(log, other.Message) // what its engine said may be no exception
+		above = above[:strings.LastIndexByte(above, '\n')+1]
+		if _, at := output.Signal(above); at >= 0 {
+			above = above[:at]
+		}
+		if said := output.LastError(above); refers && said != "" {
+			return output.Exception{Message: said}
 		}
 	}
 	return other
@@ -363,8 +372,11 @@ func (c *controllerLog) failedChecks() map[string]failedCheck {
 			}
 			said, shown := c.logEntry(m)
 			raised := output.ExceptionOf(said)
-			if expression == notAnswered() {
+			switch {
+			case expression == notAnswered():
 				raised = output.Exception{Message: "no answer within " + m.groups[3] + " s"}
+			case output.ToldAbove(raised.String()):
+				raised = c.replicaException(m.groups[2], m.groups[1], raised)
 			}
 			if raised.String() != "" {
 				first[key] = failedCheck{m.at, raised, shown}

@@ -144,6 +144,28 @@ func TestEngineOfReplica(t *testing.T) {
 	}
 }
 
+// TestEngineOfCheck: a health check that refers to what the replica's engine told above has that as its reason, also if
+// it is no exception.
+func TestEngineOfCheck(t *testing.T) {
+	const dead = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+	const at = "WARNING 2026-11-22 10:15:40,857 controller 1560 -- "
+	replica := deadActor("ServeReplica:llm:LLMServer", "x", "", "ACTOR_DIED")
+	replica[1] = strings.Replace(replica[1], `"stateTransitions": [`, `"stateTransitions": [{"state": "ALIVE", "timestamp": "2026-11-22T10:15:50Z", "workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ=="}, `, 1)
+	for log, want := range map[string]string{
+		"(EngineCore pid=6) :0:rocdevice.cpp:3675: Queue aborting with error : HSA_STATUS_ERROR_OUT_OF_RESOURCES\n(EngineCore pid=6) Fatal Python error: Aborted\n": "HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+		"(EngineCore pid=6) Traceback (most recent call last):\n(EngineCore pid=6)   File \"/v/a.py\", line 9, in step\n(EngineCore pid=6) ValueError: no page\n":   ": ValueError: no page",
+		"loading\n": ": EngineDeadError: " + dead,
+	} {
+		dir := rareEvents(t, append(rayevents.Of("SUBMISSION"), replica[:2]...))
+		storeLog(t, dir, "worker-"+strings.Repeat("07", 28)+"-01000000-61.err", log+"(APIServer pid=5) ERROR 11-22 10:15:36 [async_llm.py:480] AsyncLLM output_handler failed.\n(APIServer pid=5) EngineDeadError: "+dead+"\n")
+		storeLog(t, dir, "serve/controller_1560.log", at+"Health check for Replica(id='w1', deployment='LLMServer', app='llm') failed: Traceback (most recent call last):\n  File \"/v/a.py\", line 7, in check\nEngineDeadError: "+dead+"\n"+
+			at+"Replica Replica(id='w1', deployment='LLMServer', app='llm') failed health check, stopping it.\n")
+		f := only(report(t, load(t, dir, rayevents.Session, nil)), "^Replicas of deployment LLMServer of application llm failed their health checks")
+		must.True(t, f != nil, "%s", log)
+		says.True(t, strings.HasSuffix(f.Title, want), "%s", f.Title)
+	}
+}
+
 // TestDeployedAgain: an application that could not be deployed is no error if it was deployed later.
 func TestDeployedAgain(t *testing.T) {
 	const at = " 2026-11-22 10:07:01,857 controller 1560 -- "
