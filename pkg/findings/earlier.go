@@ -36,6 +36,8 @@ func (b *builder) addEarlierFailures() {
 			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
 			sources = append(sources, b.requestFailed, b.applicationDeleted, b.printedInJob, b.failureElsewhere,
 				b.cancelledUnseen)
+		case connection().MatchString(root.raised.String()): // who was at its other end may have said why
+			sources = append(sources, b.printedInJob)
 		}
 		for _, before := range append(sources, b.warnedBefore) {
 			if said := before(end, root); said != "" {

@@ -21,6 +21,8 @@ func TestPublicWords(t *testing.T) {
 		noVersion = "    Using Python 3.11 environment at: /e\n      × No solution found when resolving dependencies:\n" +
 			"      ╰─▶ Because there is no version of acme==9 and you require acme==9, we can\n          conclude that your requirements are unsatisfiable.\n\n"
 		failed = "^Job raysubmit_bad failed: its driver raised "
+		// between the object's ID and the reason is advice
+		evicted = "Failed to retrieve object 00ff. To see information about where this ObjectRef was created in Python, set X.\n\nThe object cannot be reconstructed because its lineage has been evicted to reduce memory pressure."
 	)
 	for name, c := range map[string]struct {
 		code      int
@@ -71,6 +73,28 @@ func TestPublicWords(t *testing.T) {
 		"a class of trials": {1, "Trial Sweep_c1f3a_00000 started with configuration:\nTrial Sweep_c1f3a_00001 started with configuration:\n" +
 			trace("OSError: torn"), "^Tune trial Sweep failed: OSError: torn$",
 			failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"an exception of Java": {1, module + "ray.exceptions.CrossLanguageError: An exception raised from JAVA:\nio.ray.api.exception.RayTaskException: (pid=9, ip=10.0.0.2) Error executing task 2751d6\n" +
+			"\tat io.ray.runtime.task.TaskExecutor.execute(TaskExecutor.java:186)\nCaused by: java.lang.IllegalStateException: ledger is sealed\n\tat com.acme.Ledger.post(Ledger.java:41)\n\t... 5 more\n",
+			failed + "CrossLanguageError: An exception raised from JAVA: java.lang.IllegalStateException: ledger is sealed$", nil},
+		"records in a message": {1, module + "RuntimeError: NPU function error: call aclnnCast failed, error code is 561103\n[ERROR] 2026-11-22-10:15:55 (PID:812, Device:0, RankID:-1) ERR00100 PTA call acl api failed.\n" +
+			"[Error]: The internal ACL of the system is incorrect.\nEZ9999: Inner Error!\n        AclOpKernelInit failed opType[FUNC:OpKernelInit]\n",
+			failed + "RuntimeError: NPU function error: call aclnnCast failed, error code is 561103$", nil},
+		"a stack in a message": {1, module + "XGBoostError: [10:15:54] /src/result.cc:78: \n- [tracker.cc:212]: Failed to accept connection.\nStack trace:\n  [bt] (0) /v/libxgboost.so(+0x2a6acc) [0x7f]\n",
+			failed + `XGBoostError: \[10:15:54\] /src/result.cc:78: - \[tracker.cc:212\]: Failed to accept connection.$`, nil},
+		"what Ray says at first": {1, "SIGTERM handler is not set because current thread is not the main thread.\n" + trace("ConnectionError: no answer"),
+			failed + "ConnectionError: no answer$", nil},
+		"a server that its scheduler ended": {1, "\x1b[36m(Engine pid=7)\x1b[0m [10:15:33 TP0] Scheduler hit an exception: Traceback (most recent call last):\n\x1b[36m(Engine pid=7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory.\n" +
+			"\x1b[36m(Engine pid=7)\x1b[0m [10:15:33] Received sigquit from a child process. It usually means the child failed.\n\x1b[36m(generate pid=8)\x1b[0m Error: All connection attempts failed, retrying (60/60)\n" + trace("httpx.ConnectError: All connection attempts failed"),
+			"^generate failed: ConnectError: All connection attempts failed; before that Engine printed: torch.OutOfMemoryError: CUDA out of memory.$",
+			failedTask(1, "generate", "TASK_EXECUTION_EXCEPTION", trace("httpx.ConnectError: All connection attempts failed"))},
+		"a connection that failed": {1, "\x1b[36m(read pid=8)\x1b[0m (unable to get root cause for java.lang.NoClassDefFoundError)\n" + trace("OSError: HDFS connection failed"),
+			`^read failed: OSError: HDFS connection failed; before that read printed: \(unable to get root cause for java.lang.NoClassDefFoundError\)$`,
+			failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", trace("OSError: HDFS connection failed"))},
+		"an object's reason": {1, trace("KeyError: 'x'"), "; before that join failed because an object was lost: Failed to retrieve object 00ff. The object cannot be reconstructed because its lineage has been evicted",
+			failedTask(1, "join", "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", evicted)},
+		"Slurm": {1, "epoch 3 loss 1.22\nsrun: error: Node failure on node17\nslurmstepd: error: *** STEP 88123.0 ON node12 CANCELLED AT 2026-11-22T10:15:55 DUE TO NODE FAILURE ***\n" +
+			"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nsrun: error: node12: task 0: Terminated\n",
+			"exit code 1: srun: error: node12: task 0: Terminated; before that slurmstepd: error: .* DUE TO NODE FAILURE", nil},
 		"classes of trials": {1, "Trial A_c1f3a_00000 started with\nTrial B_c1f3b_00001 started with\n" + trace("OSError: torn"),
 			"^A Tune trial failed: OSError: torn$", failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
 	} {

@@ -193,12 +193,10 @@ func (b *builder) replicaException(app, deployment string, other output.Exceptio
 		if raised := lastOtherException(log, other); raised.Type != "" {
 			return raised
 		}
-		above, _, refers := strings.Cut(log, other.Message) // what its engine said may be no exception
-		above = above[:strings.LastIndexByte(above, '\n')+1]
-		if _, at := output.Signal(above); at >= 0 {
-			above = above[:at]
-		}
-		if said := output.LastError(above); refers && said != "" {
+		// What its engine said before a signal ended it may be no exception.
+		above, _, refers := strings.Cut(log, other.Message)
+		_, at := output.Signal(above)
+		if said := output.LastError(above[:max(0, at)]); refers && said != "" {
 			return output.Exception{Message: said}
 		}
 	}

@@ -355,7 +355,9 @@ func (b *builder) taskOfKind(a *failedAttempt) (f *finding) {
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", a.name)
 	case strings.HasPrefix(kind, "OBJECT_") || kind == "OWNER_DIED" || kind == "DEPENDENCY_RESOLUTION_FAILED":
 		f = b.findOrAdd(ObjectLost, key+kind)
-		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", a.name, output.FirstSentence(a.text))
+		id, why, _ := strings.Cut(a.text, "\n\n") // between them is advice
+		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", a.name,
+			strings.TrimSpace(output.FirstSentence(id)+" "+output.FirstSentence(why)))
 		f.addJob(a.job)
 		b.linkLostObject(f, kind, a.text)
 	default:

@@ -228,7 +228,7 @@ func behindStack(text string) string {
 var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go, Rust and MATLAB.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|Stacktrace:|Error in [\w./+>-]+ \(line \d+\)$)`)
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\[bt\] \(\d+\) |\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|[Ss]tack ?trace:$|Error in [\w./+>-]+ \(line \d+\)$)`)
 	// decoration matches lines of only signs ("=====", "    ^^^^"), the headings of tracebacks, and what clients show
 	// of an answer's headers.
 	decoration = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)

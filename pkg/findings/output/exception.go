@@ -322,7 +322,8 @@ func (r *exceptionReader) addRest() {
 	below := r.text[r.restAt:]
 	r.last.Rest = restOfMessage(below)
 	causes := causedByLine().FindAllString(below[:min(len(below), maxCrash)], -1)
-	if len(causes) > 0 && strings.HasSuffix(r.text[:r.restAt], "\n"+javaErrorBelow) {
+	ofJava := strings.HasSuffix(r.text[:r.restAt], "\n"+javaErrorBelow) || r.last.Type == "CrossLanguageError"
+	if len(causes) > 0 && ofJava {
 		r.last.Rest = shortened(strings.TrimPrefix(causes[len(causes)-1], "Caused by: "))
 	}
 }

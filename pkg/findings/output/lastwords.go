@@ -53,6 +53,7 @@ const (
 func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
 	foundRank := len(q.best) // that of found in q.best: the less the better
 	own, lines := 0, 0       // how many lines were looked at: without a level, and in all
+	message := onlyWords(known[strings.LastIndex(known, ": ")+1:])
 	known = onlyWords(known)
 	for c := range candidates {
 		beginsTraceback := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
@@ -68,7 +69,8 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 			continue
 		case c.passing && own > 0: // the program printed more below it: it went on
 			continue
-		case repeated(known, c.said):
+		case repeated(known, c.said), message != "" && triesAgain().MatchString(c.said) &&
+			strings.Contains(onlyWords(c.said), message):
 			if c.worth == anError || c.worth == stepFailed {
 				own, lines = 0, 0
 				continue
@@ -87,6 +89,9 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	}
 	return found
 }
+
+// triesAgain matches what tells of an error before its next attempt.
+var triesAgain = lazyregexp.New(`(?i)\b(?:retry|retries|attempt)`)
 
 // repeated reports whether a known text, as onlyWords returns it, has the words of a line, or ends as the line does:
 // whoever repeats an error may put something before it, or other quotes around it.
@@ -234,7 +239,8 @@ func workerCandidates(log string, isRays func(class string) bool,
 			crash, at := CrashInPython(line + "\n" + next)
 			crashed := at == 0
 			if !crashed && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) ||
-				frameLine().MatchString(line) || saysNothing().MatchString(line) || closingLine().MatchString(line)) {
+				frameLine().MatchString(line) || saysNothing().MatchString(line) ||
+				closingLine().MatchString(line) || ofChild().MatchString(line)) {
 				continue // also code and frames of a traceback, and what Ray passed on
 			}
 			c := candidate{who: Printable(name)}
@@ -262,6 +268,9 @@ func workerCandidates(log string, isRays func(class string) bool,
 		}
 	}
 }
+
+// ofChild matches what SGLang says in a process when one that it had started has failed and said why.
+var ofChild = lazyregexp.New(`It usually means the child failed`)
 
 // Connected is what a driver of Python prints into its log when it is connected to Ray.
 const Connected = "Connected to Ray cluster"

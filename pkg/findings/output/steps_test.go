@@ -17,7 +17,6 @@ func TestLastWordsOfSteps(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
 		"make, side by side": {"make: Entering directory '/app'\nlabels: reading 2 tables\n" + features + "\nmake: *** [Makefile:6: features] Error 2\n" +
 			"make: *** Waiting for unfinished jobs....\nlabels: 81200 rows written\nmake: Leaving directory '/app'\n", features},
-		"Slurm":           {"srun: error: Node failure on node17\nsrun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nsrun: error: node12: task 0: Terminated\n", "srun: error: Node failure on node17"},
 		"make in make":    {features + "\nmake[1]: *** [Makefile:6: features] Error 2\nmake[1]: Leaving directory '/app/etl'\nmake: *** [Makefile:2: etl] Error 2\n", features},
 		"make, an error":  {"error: no such table\nmake: *** [Makefile:6: features] Error 1\nmake: Leaving directory '/app'\n", "error: no such table"},
 		"make, goes on":   {features + "\nmake: *** [Makefile:6: features] Error 2\nmake: Target 'all' not remade because of errors.\n", "make: Target 'all' not remade because of errors."},

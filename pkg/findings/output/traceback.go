@@ -76,6 +76,9 @@ func lastUsualTraceback(log string) (text string, at int, ended bool) {
 	}
 }
 
+// ofNPU matches how the messages of torch_npu go on to their end: with records of its own libraries.
+var ofNPU = lazyregexp.New(`^[^\n]*\n\[ERROR\] \S+ \(PID:\d+, Device:`)
+
 // Behind returns what a text has behind the last mention of an exception; "" if it has none. Of a long message, of
 // which a part was left out, the first part is searched, and the rest of its line is skipped.
 func Behind(text string, what Exception) string {
@@ -94,6 +97,9 @@ func Behind(text string, what Exception) string {
 	}
 	if _, rest, found := strings.Cut(behind, what.Rest); found {
 		behind = rest
+	}
+	if ofNPU().MatchString(behind) {
+		return "" // it is the message
 	}
 	return behind
 }
