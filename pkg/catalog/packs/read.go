@@ -66,7 +66,7 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	var columns []int
 	for _, name := range append(texts[:len(texts):len(texts)], numberColumns...) {
 		i := file.ColumnIndex(name)
-		if i < 0 && name != versionColumn {
+		if i < 0 {
 			return fmt.Errorf("%w: there is no column %s", tablefile.ErrMalformed, name)
 		}
 		columns = append(columns, i)
@@ -101,8 +101,7 @@ func plainBytes(g *tablefile.Group, columns []int) (plain int64) {
 }
 
 // decodeGroup calls visit with each row of a row group. columns are indices of the file's columns: the first texts of
-// them are columns of texts, the others of numbers. An index below 0 is a column of numbers that the pack does not
-// have; its numbers are 0.
+// them are columns of texts, the others of numbers.
 func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visit func(*Facts) error) error {
 	if g.Rows > maxGroupRows {
 		return errTooLarge
@@ -110,10 +109,6 @@ func decodeGroup(g *tablefile.Group, data []byte, columns []int, texts int, visi
 	text := make([]textColumn, texts)
 	numbers := make([][]int64, len(columns)-texts)
 	for i, column := range columns {
-		if column < 0 {
-			numbers[i-texts] = make([]int64, g.Rows)
-			continue
-		}
 		c := &g.Chunks[column]
 		var err error
 		if i < texts {

@@ -55,11 +55,9 @@ var (
 		"layout", "owner_kind", "owner_name", "ray_version", "outcome", "cause", "search", // for every row
 		"findings", "jobs", "hours", "labels", // details
 	}
-	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes", versionColumn}
+	numberColumns = []string{"start_time", "end_time", "last_write", "seen", "bytes", "objects", "nodes",
+		"findings_version"}
 )
-
-// versionColumn is not in packs of earlier versions.
-const versionColumn = "findings_version"
 
 const briefTexts = 7 // of textColumns
 
