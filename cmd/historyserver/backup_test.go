@@ -133,7 +133,7 @@ func syncObjects(t *testing.T, from, to blob.Store) (copied int) {
 		if size, ok := has[o.Key]; ok && size == o.Size {
 			continue
 		}
-		body := blob.Join(t.Context(), from, []blob.Object{{Key: o.Key, Size: o.Size}})
+		body := blob.Body(t.Context(), from, blob.Object{Key: o.Key, Size: o.Size})
 		must.OK(t, to.Put(t.Context(), o.Key, body))
 		must.OK(t, body.Close())
 		copied++

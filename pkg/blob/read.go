@@ -8,7 +8,22 @@ import (
 	"io"
 	"os"
 	"syscall"
+
+	"github.com/rayhistory/historyserver/internal/seekable"
 )
+
+// Getter reads objects: see Reader.
+type Getter interface {
+	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
+}
+
+// Body reads an object that was listed, as often as a store asks that is given it. The caller closes it. If the object
+// does not have the size of the listing, Read returns an error.
+func Body(ctx context.Context, store Getter, o Object) io.ReadSeekCloser {
+	return seekable.New(o.Size, func(offset int64) (io.ReadCloser, error) {
+		return store.Get(ctx, o.Key, offset, ToEnd)
+	})
+}
 
 // ReadRange reads the bytes [offset, offset+length) of an object into memory. There are fewer if the object ends
 // before, as when it was replaced by a shorter one since it was listed; that is no error.

@@ -146,7 +146,7 @@ func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to bl
 
 func read(t *testing.T, s blob.Reader, o blob.Object) []byte {
 	t.Helper()
-	body := blob.Join(t.Context(), s, []blob.Object{o})
+	body := blob.Body(t.Context(), s, o)
 	data, err := io.ReadAll(body)
 	must.OK(t, errors.Join(err, body.Close()))
 	return data

@@ -100,7 +100,7 @@ func BenchmarkCompact(b *testing.B) {
 		peak := watchMemory()
 		b.ResetTimer()
 		for range b.N {
-			must.OK(b, blob.Concatenate(b.Context(), s, "whole", sources))
+			must.OK(b, blobtest.Concatenate(b.Context(), s, "whole", sources))
 		}
 		b.ReportMetric(float64(peak())/(1<<20), "peak-MiB")
 	})

@@ -117,7 +117,7 @@ func contents(t *testing.T, s blob.Reader, ref layout.Session) map[string][sha25
 	var mu sync.Mutex
 	sums := make(map[string][sha256.Size]byte)
 	inParallel(len(listed), func(i int) {
-		body := blob.Join(t.Context(), s, listed[i:i+1])
+		body := blob.Body(t.Context(), s, listed[i])
 		hash := sha256.New()
 		_, err := io.Copy(hash, body)
 		if err = errors.Join(err, body.Close()); err != nil {

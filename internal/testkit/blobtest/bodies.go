@@ -13,9 +13,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/seekable"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
 // sizes of objects to join: below and above the size from which objects are sent in parts, and many small ones.
@@ -54,13 +57,13 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 				// Started over, the upload would read its own result as its first source.
 				target += " whole"
 			}
-			must.OK(t, blob.Concatenate(t.Context(), s, target, sources))
+			must.OK(t, Concatenate(t.Context(), s, target, sources))
 			if got := read(t, s, target); got != whole.String() {
 				t.Errorf("%d bytes, want %d; equal up to %d", len(got), whole.Len(), equalUpTo(got, whole.String()))
 			}
 			if len(sources) > 1 && sources[0].Size > 0 && target == name {
 				// The first source was just replaced: what it was listed as is no more.
-				if err := blob.Concatenate(t.Context(), s, name+" again", sources); err == nil {
+				if err := Concatenate(t.Context(), s, name+" again", sources); err == nil {
 					t.Error("joins an object that changed since it was listed")
 				}
 				if _, err := s.Stat(t.Context(), name+" again"); !errors.Is(err, os.ErrNotExist) {
@@ -69,6 +72,28 @@ func (c Contract) concatenate(t subject, s blob.Store) {
 			}
 		})
 	}
+}
+
+// Concatenate stores objects one after the other as one object, as compaction does: see pkg/maintenance/compact.
+func Concatenate(ctx context.Context, s blob.Store, key string, sources []blob.Object) error {
+	var size int64
+	stream := &chunks.Stream{Key: key, Kind: layout.Log}
+	for _, o := range sources {
+		stream.Chunks = append(stream.Chunks, chunks.Chunk{Object: o, Offset: size, Compression: layout.Plain})
+		size += o.Size
+	}
+	body := seekable.New(size, func(offset int64) (io.ReadCloser, error) {
+		return chunks.NewReader(ctx, s, stream, chunks.Options{From: offset, Exact: true}), nil
+	})
+	defer body.Close()
+	if size > 16<<20 {
+		return s.Put(ctx, key, body)
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	return s.Put(ctx, key, bytes.NewReader(data))
 }
 
 // bigObject writes and reads an object that is larger than every buffer.

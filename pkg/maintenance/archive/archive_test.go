@@ -56,7 +56,7 @@ func contents(t *testing.T, store blob.Store, root string) map[string]string {
 	for _, prefix := range []string{layout.MarkerKey(root, ref), layout.Prefix(root, ref)} {
 		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
 			must.OK(t, err)
-			body := blob.Join(t.Context(), store, []blob.Object{o})
+			body := blob.Body(t.Context(), store, o)
 			data, err := io.ReadAll(body)
 			must.OK(t, errors.Join(err, body.Close()))
 			all[strings.TrimPrefix(o.Key, root)] = string(data)

@@ -89,7 +89,7 @@ func (e *exporter) writeObject(o blob.Object, key string) error {
 	if err := e.beginEntry(name, o.Size, o.ModTime); err != nil {
 		return err
 	}
-	body := blob.Join(e.ctx, e.store, []blob.Object{o})
+	body := blob.Body(e.ctx, e.store, o)
 	_, err = io.Copy(e.out, counted{body, e.p})
 	if err := errors.Join(err, body.Close()); err != nil {
 		return err

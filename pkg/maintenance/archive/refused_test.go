@@ -25,7 +25,7 @@ func all(t *testing.T, store blob.Store) map[string]string {
 	found := make(map[string]string)
 	for o, err := range store.List(t.Context(), "", blob.ListOptions{}) {
 		must.OK(t, err)
-		body := blob.Join(t.Context(), store, []blob.Object{o})
+		body := blob.Body(t.Context(), store, o)
 		data, err := io.ReadAll(body)
 		must.OK(t, errors.Join(err, body.Close()))
 		found[o.Key] = string(data)

@@ -214,6 +214,36 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 	}
 }
 
+// TestChangedChunksAreLeft: if a chunk is replaced by a longer or a shorter one after it was read once, nothing is
+// stored or removed.
+func TestChangedChunksAreLeft(t *testing.T) {
+	for name, c := range map[string]layout.Compression{"plain": plain, "zstd": zst} {
+		for _, text := range []string{"two\nand more\n", "t\n"} {
+			inner := storetest.New()
+			events := layout.NodeEventsKey("log", ref, node, hour)
+			fill(t, inner, events, false, []piece{{0, c, "one\n"}, {4, c, "two\n"}})
+			end(t, inner)
+			last, reads := layout.ChunkKey(events, 4, c), 0
+			store := &storetest.Hooked{Store: inner, Before: func(_ context.Context, op storetest.Op, key string) error {
+				if op == storetest.Get && key == last {
+					if reads++; reads == 2 {
+						return inner.Put(t.Context(), key, bytes.NewReader(layouttest.Pack(t, text, c)))
+					}
+				}
+				return nil
+			}}
+			result, err := Session(t.Context(), ref, options(store))
+			if left := keys(t, inner, events); err == nil && len(result.Left) != 1 || reads != 2 || len(left) != 2 {
+				t.Errorf("%s, %q: left is %q after %d reads: %+v, %v", name, text, left, reads, result, err)
+			}
+			first := must.Get(blob.ReadRange(t.Context(), inner, layout.ChunkKey(events, 0, c), 0, 100))(t)
+			if !bytes.Equal(first, layouttest.Pack(t, "one\n", c)) {
+				t.Errorf("%s, %q: the first chunk was replaced", name, text)
+			}
+		}
+	}
+}
+
 // TestRegionsAreLeft: a collector that goes on in a region would not find its offsets in a joined object.
 func TestRegionsAreLeft(t *testing.T) {
 	store := storetest.New()

@@ -192,37 +192,45 @@ func (j *joining) storeJoined() error {
 	case !j.exists || now.Size != j.target.Object.Size || now.ETag != j.target.Object.ETag:
 		return fmt.Errorf("%w: it was changed in the meantime", errSkipped)
 	}
-	if sources, ok := j.concatenableSources(); ok { // the store may copy them by itself
-		return blob.Concatenate(j.ctx, j.store, j.target.Object.Key, sources)
+	size, body := j.body()
+	defer body.Close()
+	if size > maxBuffered {
+		return j.store.Put(j.ctx, j.target.Object.Key, body)
 	}
-	body := seekable.New(j.end, j.readFrom)
-	return errors.Join(j.store.Put(j.ctx, j.target.Object.Key, body), body.Close())
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	return j.store.Put(j.ctx, j.target.Object.Key, bytes.NewReader(data))
 }
 
-// readFrom reads the uncompressed bytes of the stream from an offset.
-func (j *joining) readFrom(offset int64) (io.ReadCloser, error) {
-	var rest []chunks.Chunk
-	for _, s := range j.spans {
-		if s.from < s.end && s.end > offset {
-			rest = append(rest, s.Chunk)
-		}
-	}
-	return j.read(offset, rest...), nil
-}
+// maxBuffered is the size in bytes up to which a joined object is held in memory. A driver sends such an object by one
+// request. If the answer is lost it reads the body again, which fails once the object has replaced one of the chunks.
+// Larger objects are sent in parts, each read once.
+const maxBuffered = 16 << 20
 
-// concatenableSources returns the objects whose concatenation, byte by byte as stored, is the joined object; false if
-// the chunks must be decoded first.
-func (j *joining) concatenableSources() (sources []blob.Object, ok bool) {
+// body reads what the joined object is to hold: the chunks one after the other, as they are stored if it has their
+// compression. Read returns an error if one does not have the size of the listing.
+func (j *joining) body() (size int64, body *seekable.Body) {
+	size = j.end
+	if j.target.Compression != layout.Plain {
+		size = 0
+	}
+	var taken []chunks.Chunk
 	for _, s := range j.spans {
 		if s.from == s.end {
 			continue
 		}
-		if s.from != s.Offset || s.Compression != j.target.Compression {
-			return nil, false
+		c := s.Chunk
+		if j.target.Compression != layout.Plain { // then all have the same, and none overlap
+			c.Offset, c.Compression = size, layout.Plain
+			size += c.Object.Size
 		}
-		sources = append(sources, s.Object)
+		taken = append(taken, c)
 	}
-	return sources, len(sources) > 0
+	return size, seekable.New(size, func(offset int64) (io.ReadCloser, error) {
+		return j.read(offset, taken...), nil
+	})
 }
 
 // verify reads the joined object back, and marks the chunks whose bytes it holds as verified. It is an error if the

@@ -249,7 +249,7 @@ func (c *copier) copyObject(ctx context.Context, o copying,
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	body := blob.Join(ctx, c.from.Store, []blob.Object{o.object})
+	body := blob.Body(ctx, c.from.Store, o.object)
 	if err := errors.Join(store(ctx, o.key, body), body.Close()); err != nil {
 		return fmt.Errorf("copy %s: %w", o.object.Key, err)
 	}

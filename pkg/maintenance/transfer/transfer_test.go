@@ -48,7 +48,7 @@ func parsed(t *testing.T, ref layout.Session, at Place) map[layout.Object]string
 		must.OK(t, err)
 		k, err := layout.ParseObject(at.Root, ref, o.Key)
 		must.OK(t, err)
-		body := blob.Join(t.Context(), at.Store, []blob.Object{o})
+		body := blob.Body(t.Context(), at.Store, o)
 		data, err := io.ReadAll(body)
 		must.OK(t, errors.Join(err, body.Close()))
 		if k.Path == layout.Joined+".json" {

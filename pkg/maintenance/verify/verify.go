@@ -113,7 +113,7 @@ const maxObject = 256 << 20
 // bytes or more is only read.
 func (v *verifier) readObject(ctx context.Context, o inventory.Object) error {
 	defer v.p.Did(1, o.Object.Size)
-	body := blob.Join(ctx, v.store, []blob.Object{o.Object})
+	body := blob.Body(ctx, v.store, o.Object)
 	defer func() { _ = body.Close() }()
 	data, err := io.ReadAll(io.LimitReader(body, maxObject))
 	if err == nil {
