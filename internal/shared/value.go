@@ -64,6 +64,11 @@ func (v *Value[T]) GetFor(ctx context.Context, key string, load func(context.Con
 		defer v.mu.Unlock()
 		return v.value, nil
 	}
+	if ctx.Err() != nil { // who has left begins nothing
+		defer v.mu.Unlock()
+		var none T
+		return none, context.Cause(ctx)
+	}
 	c := v.call
 	if c == nil || c.key != key {
 		c = v.startLoad(ctx, key, load)

@@ -13,7 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
-// TestOnce: one load for all who ask, whatever becomes of the first of them.
+// TestOnce: one load for all who ask, whatever becomes of the first of them. Who has left begins none.
 func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var v Value[int]
@@ -55,6 +55,9 @@ func TestOnce(t *testing.T) {
 		v.Forget()
 		if _, err := v.Get(t.Context(), load); err != nil || loads.Load() != 2 {
 			t.Errorf("%v, %d loads after it was forgotten", err, loads.Load())
+		}
+		if _, err := v.GetFor(first, "another", load); !errors.Is(err, context.Canceled) || loads.Load() != 2 {
+			t.Errorf("%v, %d loads for who has left", err, loads.Load())
 		}
 	})
 }
