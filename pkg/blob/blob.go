@@ -34,8 +34,8 @@ type ListOptions struct {
 }
 
 // Lister lists objects whose key starts with prefix, in ascending byte order of keys. The iterator requests one page at
-// a time. The iteration ends after an error, unless that is ErrFolder: whoever goes on gets what is in other folders. It
-// is not an error if there is nothing below the prefix.
+// a time. The iteration ends after an error, unless that is fs.ErrPermission: then a folder of a local store may not be
+// read, and whoever goes on gets what is in the others. It is not an error if there is nothing below the prefix.
 type Lister interface {
 	List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error]
 }
@@ -87,8 +87,6 @@ var (
 	ErrTooLarge = errors.New("too large")
 	// ErrRefused says that the store refuses every object with this key, but accepts others.
 	ErrRefused = errors.New("refused")
-	// ErrFolder says that a listing lacks what is in a folder of a local store, because the folder may not be read.
-	ErrFolder = errors.New("folder may not be read")
 	// ErrArchived says that the store keeps this object where it cannot be read until somebody restores it. Others may
 	// be read.
 	ErrArchived = errors.New("archived")

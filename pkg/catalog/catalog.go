@@ -98,7 +98,7 @@ type Listing struct {
 	// At is the time of the last successful listing, zero if there was none.
 	At time.Time
 	// Err is why the last listing failed. Then the sessions are those of the last successful one or, if it is
-	// blob.ErrFolder, all but those in the folders that may not be read.
+	// fs.ErrPermission, all but those in folders of a local store that may not be read.
 	Err error
 	// Beginning says that older sessions are still being read.
 	Beginning bool
@@ -159,7 +159,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	c.fillFromPacks(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
-		if err := c.refresh(ctx, false); err != nil && !lacksFolders(err) {
+		if err := c.refresh(ctx, false); err != nil && !isForbidden(err) {
 			pause = min(pause, retry)
 		}
 		_ = backoff.Sleep(ctx, pause)
@@ -207,7 +207,7 @@ func (c *Catalog) Close() { c.work.Close() }
 // Refresh lists all markers now. New sessions have no details at first. What is in folders that may not be read is left
 // out, which the log says.
 func (c *Catalog) Refresh(ctx context.Context) error {
-	if err := c.refresh(ctx, true); !lacksFolders(err) {
+	if err := c.refresh(ctx, true); !isForbidden(err) {
 		return err
 	}
 	return nil
@@ -265,7 +265,7 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	return c.finishListing(ctx, err, ofAll, func() {
 		c.rereadContinued(heads)
 		c.full.requests, c.full.ended = pages, time.Now()
-		if err != nil && !lacksFolders(err) {
+		if err != nil && !isForbidden(err) {
 			leastPause := min(retry, c.opts.Interval)
 			c.full.err, c.full.due = err, time.Now().Add(c.pauseAfterAll(pages, leastPause))
 			return
@@ -326,15 +326,15 @@ func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take
 	case c.err == nil && before != nil:
 		c.opts.Log.Info("the stored sessions can be listed again")
 	case c.err == nil || before != nil:
-	case lacksFolders(c.err):
+	case isForbidden(c.err):
 		c.opts.Log.WithError(c.err).Warn("sessions are missing from the list: a folder of the store may not be read")
 	case !c.opts.Unlogged:
 		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; the previous list is shown")
 	}
-	if c.err == nil || lacksFolders(c.err) {
+	if c.err == nil || isForbidden(c.err) {
 		c.listed = c.tried
 	}
-	if err == nil || lacksFolders(err) {
+	if err == nil || isForbidden(err) {
 		c.schedule.reset()
 	}
 	if first {

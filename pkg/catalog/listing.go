@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 				c.table.put(ref, session{marked: at})
 			}
 		})
-		if pages += 1 + n/pageKeys; err != nil && !lacksFolders(err) {
+		if pages += 1 + n/pageKeys; err != nil && !isForbidden(err) {
 			return nil, pages, err
 		}
 		forbidden = cmp.Or(forbidden, err)
@@ -71,8 +72,8 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 	return removed, pages, nil
 }
 
-// lacksFolders says whether an error is only that some folders of a local store may not be read.
-func lacksFolders(err error) bool { return errors.Is(err, blob.ErrFolder) }
+// isForbidden says whether a listing lacks only what is in folders of a local store that may not be read.
+func isForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
 
 // listMarkers calls found with each session that has a marker below prefix, and with when the marker was written. n
 // counts the listed objects, also those that are no markers. Of folders that may not be read the error names the first.
@@ -80,11 +81,7 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(lay
 	failed error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			err = fmt.Errorf("list the session markers: %w", err)
-			if !lacksFolders(err) {
-				return n, err
-			}
-			failed = cmp.Or(failed, err)
+			failed = cmp.Or(failed, fmt.Errorf("list the session markers: %w", err))
 			continue // with what other folders have
 		}
 		n++
@@ -106,7 +103,7 @@ func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.S
 	n := 0
 	for o, err := range c.opts.Store.List(ctx, layout.RecentPrefix(c.opts.Root),
 		blob.ListOptions{StartAfter: layout.RecentHour(c.opts.Root, since)}) {
-		if lacksFolders(err) {
+		if isForbidden(err) {
 			continue
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -270,7 +271,7 @@ func (s lockedFolder) List(ctx context.Context, prefix string, o blob.ListOption
 	return func(yield func(blob.Object, error) bool) {
 		for o, err := range s.Reader.List(ctx, prefix, o) {
 			if strings.HasPrefix(o.Key, s.folder) {
-				o, err = blob.Object{}, blob.ErrFolder
+				o, err = blob.Object{}, &fs.PathError{Op: "open", Path: s.folder, Err: fs.ErrPermission}
 			}
 			if !yield(o, err) {
 				return
@@ -289,7 +290,7 @@ func TestForbiddenFolder(t *testing.T) {
 		defer c.Close()
 		time.Sleep(time.Minute)
 		l := c.Cached()
-		says.True(t, errors.Is(l.Err, blob.ErrFolder) && !l.At.IsZero(), "error %v, listed at %s", l.Err, l.At)
+		says.True(t, errors.Is(l.Err, fs.ErrPermission) && !l.At.IsZero(), "error %v, listed at %s", l.Err, l.At)
 		for _, e := range entriesOf(l) {
 			says.True(t, e.Ref.Cluster != "old-1" && e.Described, "listed %+v", e)
 		}

@@ -68,7 +68,7 @@ func (w *walk) listFolder(path, parentKey string) (found bool, err error) {
 		listed, err := w.listEntry(path+"/"+e.entry.Name(), e)
 		found = found || listed
 		if errors.Is(err, fs.ErrPermission) { // what else is here may be read
-			err = w.emit(blob.Object{}, fmt.Errorf("list %s: %w: %w", e.key, blob.ErrFolder, err))
+			err = w.emit(blob.Object{}, fmt.Errorf("list %s: %w", e.key, err))
 		}
 		if err != nil {
 			return found, err
