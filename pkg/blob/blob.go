@@ -34,8 +34,7 @@ type ListOptions struct {
 }
 
 // Lister lists objects whose key starts with prefix, in ascending byte order of keys. The iterator requests one page at
-// a time. The iteration ends after an error, unless that is fs.ErrPermission: then a folder of a local store may not be
-// read, and whoever goes on gets what is in the others. It is not an error if there is nothing below the prefix.
+// a time. The iteration ends after an error. It is not an error if there is nothing below the prefix.
 type Lister interface {
 	List(ctx context.Context, prefix string, opts ListOptions) iter.Seq2[Object, error]
 }

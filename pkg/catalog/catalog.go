@@ -97,8 +97,7 @@ type fullListings struct {
 type Listing struct {
 	// At is the time of the last successful listing, zero if there was none.
 	At time.Time
-	// Err is why the last listing failed. Then the sessions are those of the last successful one or, if it is
-	// fs.ErrPermission, all but those in folders of a local store that may not be read.
+	// Err is why the last listing failed. Then the sessions are those of the last successful one.
 	Err error
 	// Beginning says that older sessions are still being read.
 	Beginning bool
@@ -159,7 +158,7 @@ func (c *Catalog) keepListing(ctx context.Context) {
 	c.fillFromPacks(ctx)
 	for ctx.Err() == nil {
 		pause := c.opts.Interval
-		if err := c.refresh(ctx, false); err != nil && !isForbidden(err) {
+		if err := c.refresh(ctx, false); err != nil {
 			pause = min(pause, retry)
 		}
 		_ = backoff.Sleep(ctx, pause)
@@ -204,14 +203,8 @@ func (c *Catalog) endFirstWait() {
 // Close stops the background work.
 func (c *Catalog) Close() { c.work.Close() }
 
-// Refresh lists all markers now. New sessions have no details at first. What is in folders that may not be read is left
-// out, which the log says.
-func (c *Catalog) Refresh(ctx context.Context) error {
-	if err := c.refresh(ctx, true); !isForbidden(err) {
-		return err
-	}
-	return nil
-}
+// Refresh lists all markers now. New sessions have no details at first.
+func (c *Catalog) Refresh(ctx context.Context) error { return c.refresh(ctx, true) }
 
 // refresh lists all markers if that is due or if all is set, otherwise the markers of sessions that began lately: since
 // recentMargin before the last listing of all markers began.
@@ -265,13 +258,13 @@ func (c *Catalog) refreshAll(ctx context.Context, since time.Time) error {
 	return c.finishListing(ctx, err, ofAll, func() {
 		c.rereadContinued(heads)
 		c.full.requests, c.full.ended = pages, time.Now()
-		if err != nil && !isForbidden(err) {
+		if err != nil {
 			leastPause := min(retry, c.opts.Interval)
 			c.full.err, c.full.due = err, time.Now().Add(c.pauseAfterAll(pages, leastPause))
 			return
 		}
 		const anyPause = 0
-		c.full.err, c.full.began, c.full.due = err, began, began.Add(c.pauseAfterAll(pages, anyPause))
+		c.full.err, c.full.began, c.full.due = nil, began, began.Add(c.pauseAfterAll(pages, anyPause))
 		c.removeMissing(removed)
 	})
 }
@@ -322,19 +315,15 @@ func (c *Catalog) finishListing(ctx context.Context, err error, ofAll bool, take
 		return err // the list is not complete yet
 	}
 	c.tried, c.err = time.Now(), cmp.Or(err, c.full.err)
-	switch {
-	case c.err == nil && before != nil:
-		c.opts.Log.Info("the stored sessions can be listed again")
-	case c.err == nil || before != nil:
-	case isForbidden(c.err):
-		c.opts.Log.WithError(c.err).Warn("sessions are missing from the list: a folder of the store may not be read")
-	case !c.opts.Unlogged:
+	if c.err != nil && before == nil && !c.opts.Unlogged {
 		c.opts.Log.WithError(c.err).Error("cannot list the stored sessions; the previous list is shown")
+	} else if c.err == nil && before != nil {
+		c.opts.Log.Info("the stored sessions can be listed again")
 	}
-	if c.err == nil || isForbidden(c.err) {
+	if c.err == nil {
 		c.listed = c.tried
 	}
-	if err == nil || isForbidden(err) {
+	if err == nil {
 		c.schedule.reset()
 	}
 	if first {

@@ -1,11 +1,8 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"time"
 
@@ -41,7 +38,6 @@ const (
 // in the list until the server starts again.
 func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages int, err error) {
 	var hashes []uint64 // of the sessions that have a marker
-	var forbidden error // the first folder that may not be read
 	for _, prefix := range layout.MarkerPrefixes(c.opts.Root) {
 		n, err := c.listMarkers(ctx, prefix, func(ref layout.Session, at time.Time) {
 			hashes = append(hashes, c.table.hash(ref))
@@ -51,13 +47,9 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 				c.table.put(ref, session{marked: at})
 			}
 		})
-		if pages += 1 + n/pageKeys; err != nil && !isForbidden(err) {
+		if pages += 1 + n/pageKeys; err != nil {
 			return nil, pages, err
 		}
-		forbidden = cmp.Or(forbidden, err)
-	}
-	if forbidden != nil {
-		return nil, pages, forbidden
 	}
 	slices.Sort(hashes)
 	l := c.Cached().list
@@ -72,17 +64,13 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 	return removed, pages, nil
 }
 
-// isForbidden says whether a listing lacks only what is in folders of a local store that may not be read.
-func isForbidden(err error) bool { return errors.Is(err, fs.ErrPermission) }
-
 // listMarkers calls found with each session that has a marker below prefix, and with when the marker was written. n
-// counts the listed objects, also those that are no markers. Of folders that may not be read the error names the first.
+// counts the listed objects, also those that are no markers.
 func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(layout.Session, time.Time)) (n int,
-	failed error) {
+	err error) {
 	for o, err := range c.opts.Store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			failed = cmp.Or(failed, fmt.Errorf("list the session markers: %w", err))
-			continue // with what other folders have
+			return n, fmt.Errorf("list the session markers: %w", err)
 		}
 		n++
 		ref, err := layout.ParseMarker(c.opts.Root, o.Key)
@@ -92,20 +80,16 @@ func (c *Catalog) listMarkers(ctx context.Context, prefix string, found func(lay
 		}
 		found(ref, o.ModTime)
 	}
-	return n, failed
+	return n, nil
 }
 
 // listRecent lists the time-ordered markers of sessions that began after a moment, at most maxRecent of them. It
-// returns when the newest marker of each session was stored. Folders that may not be read are left out: their sessions
-// are not to be read either, and listing all markers names them.
+// returns when the newest marker of each session was stored.
 func (c *Catalog) listRecent(ctx context.Context, since time.Time) (map[layout.Session]time.Time, error) {
 	found := make(map[layout.Session]time.Time)
 	n := 0
 	for o, err := range c.opts.Store.List(ctx, layout.RecentPrefix(c.opts.Root),
 		blob.ListOptions{StartAfter: layout.RecentHour(c.opts.Root, since)}) {
-		if isForbidden(err) {
-			continue
-		}
 		if err != nil {
 			return nil, fmt.Errorf("list the markers of recent sessions: %w", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"iter"
 	"slices"
 	"strings"
@@ -258,45 +257,6 @@ func TestFullListingFails(t *testing.T) {
 		if l := c.Cached(); l.Err != nil || len(entriesOf(l)) != 3001 {
 			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
 		}
-	})
-}
-
-// lockedFolder is a local store with a folder that may not be read.
-type lockedFolder struct {
-	blob.Reader
-	folder string
-}
-
-func (s lockedFolder) List(ctx context.Context, prefix string, o blob.ListOptions) iter.Seq2[blob.Object, error] {
-	return func(yield func(blob.Object, error) bool) {
-		for o, err := range s.Reader.List(ctx, prefix, o) {
-			if strings.HasPrefix(o.Key, s.folder) {
-				o, err = blob.Object{}, &fs.PathError{Op: "open", Path: s.folder, Err: fs.ErrPermission}
-			}
-			if !yield(o, err) {
-				return
-			}
-		}
-	}
-}
-
-// TestForbiddenFolder: a folder of a local store that may not be read hides its own sessions, and no others. The list
-// says so, and is there.
-func TestForbiddenFolder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, store := many(3, Options{})
-		c.opts.Store = lockedFolder{store, root + "/metadir/old-1_"}
-		c.Start()
-		defer c.Close()
-		time.Sleep(time.Minute)
-		l := c.Cached()
-		says.True(t, errors.Is(l.Err, fs.ErrPermission) && !l.At.IsZero(), "error %v, listed at %s", l.Err, l.At)
-		for _, e := range entriesOf(l) {
-			says.True(t, e.Ref.Cluster != "old-1" && e.Described, "listed %+v", e)
-		}
-		says.Equal(t, len(entriesOf(l)), 2, "sessions")
-		says.True(t, store.asked() < 20, "%d requests in a minute", store.asked())
-		must.OK(t, c.Refresh(t.Context()))
 	})
 }
 

@@ -67,9 +67,6 @@ func (w *walk) listFolder(path, parentKey string) (found bool, err error) {
 		}
 		listed, err := w.listEntry(path+"/"+e.entry.Name(), e)
 		found = found || listed
-		if errors.Is(err, fs.ErrPermission) { // what else is here may be read
-			err = w.emit(blob.Object{}, fmt.Errorf("list %s: %w", e.key, err))
-		}
 		if err != nil {
 			return found, err
 		}
@@ -91,7 +88,7 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 		if found, err = w.holdsObject(path); err != nil || !found {
 			return found, err
 		}
-		return true, w.emit(blob.Object{Key: e.key, Prefix: true}, nil)
+		return true, w.emit(blob.Object{Key: e.key, Prefix: true})
 	}
 	if !e.entry.Type().IsRegular() || e.key <= w.opts.StartAfter {
 		return false, nil
@@ -103,12 +100,11 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	return true, w.emit(objectOf(e.key, info), nil)
+	return true, w.emit(objectOf(e.key, info))
 }
 
-// emit hands out an object, or an error that leaves the rest of the listing as it is.
-func (w *walk) emit(o blob.Object, err error) error {
-	if !w.yield(o, err) {
+func (w *walk) emit(o blob.Object) error {
+	if !w.yield(o, nil) {
 		return errStopped
 	}
 	return nil
@@ -149,13 +145,13 @@ func (w *walk) entriesOf(path, parentKey string) ([]keyedEntry, error) {
 // holdsObject says whether there is any object below the folder at path: one that was just made for an object to come
 // is no prefix yet.
 func (w *walk) holdsObject(path string) (bool, error) {
-	found, failed := false, error(nil)
-	probe := walk{ctx: w.ctx, store: w.store, yield: func(_ blob.Object, err error) bool {
-		found, failed = err == nil, err
-		return !found
+	found := false
+	probe := walk{ctx: w.ctx, store: w.store, yield: func(blob.Object, error) bool {
+		found = true
+		return false
 	}}
 	if _, err := probe.listFolder(path, ""); err != nil && !errors.Is(err, errStopped) {
 		return false, err
 	}
-	return found, failed
+	return found, nil
 }

@@ -72,45 +72,6 @@ func TestFolderIsGone(t *testing.T) {
 	}
 }
 
-// TestFolderWithoutRights: a folder that may not be read is an error, after which the others are listed.
-func TestFolderWithoutRights(t *testing.T) {
-	s, dir := open(t)
-	for _, key := range []string{"log/a/x", "log/b/in/x", "log/b/x", "log/c/x"} {
-		must.OK(t, s.Create(t.Context(), key, strings.NewReader("x")))
-	}
-	locked := filepath.Join(dir, "log/b/in")
-	must.OK(t, os.Chmod(locked, 0))
-	t.Cleanup(func() { must.OK(t, os.Chmod(locked, 0o755)) })
-	if os.Geteuid() == 0 { // to whom modes do not apply
-		must.OK(t, os.Chmod(filepath.Dir(dir), 0o711)) // testing makes it for one user
-		must.OK(t, syscall.Seteuid(65534))
-		defer func() { must.OK(t, syscall.Seteuid(0)) }()
-	}
-	if _, err := os.Stat(dir); err != nil {
-		t.Skip("other users may not enter the folder of temporary files: ", err)
-	}
-	for _, delimited := range []bool{false, true} {
-		var listed []string
-		var failed error
-		for o, err := range s.List(t.Context(), "log/", blob.ListOptions{Delimited: delimited}) {
-			if listed = append(listed, o.Key); err != nil {
-				says.True(t, failed == nil, "two errors: %v, %v", failed, err)
-				failed = err
-			}
-		}
-		want := []string{"log/a/x", "", "log/b/x", "log/c/x"}
-		if delimited { // there is an object in log/b all the same
-			want = []string{"log/a/", "log/b/", "log/c/"}
-		}
-		says.EqualSlices(t, listed, want, "listed")
-		says.True(t, delimited || errors.Is(failed, fs.ErrPermission) &&
-			strings.Contains(failed.Error(), "log/b/in"), "%v", failed)
-	}
-	for _, err := range s.List(t.Context(), "log/b/in/", blob.ListOptions{}) {
-		says.True(t, errors.Is(err, fs.ErrPermission), "the folder itself: %v", err)
-	}
-}
-
 func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 	s, _ := open(t)
 	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00",
