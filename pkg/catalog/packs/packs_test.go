@@ -419,7 +419,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// TestMissingColumns: a pack that lacks any column of its readers, as one of an earlier version may, counts as none.
+// TestMissingColumns: a pack that lacks any column, as one of an earlier version may, counts as none for every reader.
 func TestMissingColumns(t *testing.T) {
 	of := reflect.TypeFor[row]()
 	r := reflect.ValueOf(must.Get(rowOf(ptr(detailed(1).Bounded())))(t))
@@ -441,8 +441,10 @@ func TestMissingColumns(t *testing.T) {
 		out := parquet.NewWriter(&buf, parquet.SchemaOf(earlier.Interface()),
 			parquet.KeyValueMetadata(versionKey, formatVersion))
 		must.OK(t, errors.Join(out.Write(earlier.Interface()), out.Close()))
-		err := decode(buf.Bytes(), true, func(*Facts) error { return nil })
-		says.True(t, errors.Is(err, tablefile.ErrMalformed), "without %s: %v", of.Field(missing).Name, err)
+		for _, details := range []bool{false, true} {
+			err := decode(buf.Bytes(), details, func(*Facts) error { return nil })
+			says.True(t, errors.Is(err, tablefile.ErrMalformed), "without %s: %v", of.Field(missing).Name, err)
+		}
 	}
 }
 

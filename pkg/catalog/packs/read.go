@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,17 +60,19 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 	if version, _ := file.Lookup(versionKey); version != formatVersion {
 		return errVersion
 	}
-	texts := textColumns
-	if !details {
-		texts = texts[:briefTexts]
-	}
 	var columns []int
-	for _, name := range append(texts[:len(texts):len(texts)], numberColumns...) {
+	texts := len(textColumns)
+	if !details {
+		texts = briefTexts
+	}
+	for at, name := range slices.Concat(textColumns, numberColumns) {
 		i := file.ColumnIndex(name)
-		if i < 0 {
+		if i < 0 { // also of details, which whoever reads them must find
 			return fmt.Errorf("%w: there is no column %s", tablefile.ErrMalformed, name)
 		}
-		columns = append(columns, i)
+		if at < texts || at >= len(textColumns) {
+			columns = append(columns, i)
+		}
 	}
 	if file.Rows > maxReadRows {
 		return errTooLarge
@@ -82,18 +85,18 @@ func decode(data []byte, details bool, visit func(*Facts) error) error {
 		}
 	}
 	for g := range file.Groups {
-		if err := decodeGroup(&file.Groups[g], data, columns, len(texts), visit); err != nil {
+		if err := decodeGroup(&file.Groups[g], data, columns, texts, visit); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// plainBytes returns the uncompressed bytes of some columns of a row group, given by their indices; an index below 0 is
-// a column that the pack does not have. A sum above maxGroupBytes is not exact, so it cannot overflow.
+// plainBytes returns the uncompressed bytes of some columns of a row group, given by their indices. A sum above
+// maxGroupBytes is not exact, so it cannot overflow.
 func plainBytes(g *tablefile.Group, columns []int) (plain int64) {
 	for _, column := range columns {
-		if column >= 0 && plain <= maxGroupBytes {
+		if plain <= maxGroupBytes {
 			plain += min(g.Chunks[column].Plain, maxGroupBytes+1)
 		}
 	}
