@@ -231,6 +231,12 @@ func TestBrowsersGetAPageWithoutKubernetes(t *testing.T) {
 	if body := w.Body.String(); strings.Contains(body, "SECRET") || strings.Contains(body, "<form") {
 		t.Error(body)
 	}
+	form := httptest.NewRequest(http.MethodPost, "/namespaces/a/note", strings.NewReader("text=long"))
+	form.Header = http.Header{"Cookie": {"history_token=tok-ann"}, "Sec-Fetch-Mode": {"navigate"}}
+	w = httptest.NewRecorder()
+	sees(kubernetes(t, k, nil)).ServeHTTP(w, form)
+	response.Is(t, w, http.StatusServiceUnavailable, "Try again")
+	says.Equal(t, w.Header().Get("Refresh"), "", "when what a form sent is asked for again")
 }
 
 // TestUnknownTokensAreLimited: who floods the server with made-up tokens takes half of the requests that Kubernetes

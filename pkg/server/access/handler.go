@@ -70,7 +70,9 @@ func (a *Access) refuse(w http.ResponseWriter, r *http.Request, err error) {
 			writeError(w, http.StatusServiceUnavailable, shown)
 			return
 		}
-		w.Header().Set("Refresh", w.Header().Get("Retry-After"))
+		if r.Method == http.MethodGet { // what was sent by a form is sent again only by whoever wrote it
+			w.Header().Set("Refresh", w.Header().Get("Retry-After"))
+		}
 		a.writeLoginPage(w, http.StatusServiceUnavailable, loginPage{Error: shown.Error(), Unavailable: true})
 		return
 	}
