@@ -41,7 +41,9 @@ func noteCommand(o *operator) command {
 		case pin && unpin:
 			return settings.UsageError(errors.New("--pin and --unpin contradict each other"))
 		case edit == notes.Edit{}:
-			result, err = o.history.notes(ctx, args)
+			if result, err = o.history.notes(ctx, args); err == nil && len(result) == 0 {
+				fmt.Fprintln(o.errOut, "there are no pins and notes")
+			}
 		case len(args) == 0:
 			return settings.UsageError(errors.New("name the session to pin or to write a note on; `historyserver ls` lists them"))
 		default:
@@ -49,9 +51,6 @@ func noteCommand(o *operator) command {
 		}
 		if err != nil {
 			return err
-		}
-		if len(result) == 0 {
-			fmt.Fprintln(o.errOut, "there are no pins and notes")
 		}
 		return o.printNotes(result)
 	}
