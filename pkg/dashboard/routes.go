@@ -188,7 +188,8 @@ func withEventMemory(h handler, saved ...string) handler {
 // copy.
 func withCopyMemory(h handler, url func(*Request) string) handler {
 	return func(w http.ResponseWriter, r *Request) error {
-		if r.At == moment.AtEnd {
+		then, _, err := r.SavedThen(r.Context(), url(r))
+		if r.At == moment.AtEnd || then != nil || err != nil {
 			return h(w, r)
 		}
 		saved, _, err := r.Saved(r.Context(), url(r))
