@@ -92,8 +92,8 @@ func TestUnreadNamedLog(t *testing.T) {
 	says.True(t, errors.Is(err, down), "%+v, %v", r, err)
 }
 
-// TestEndingAnActor: a call that ends an actor does not fail in a way that tells anything, nor does what Train asks a rank
-// that it has ended.
+// TestEndingAnActor: that a call which ends an actor failed tells nothing, nor that Train asked a rank in vain which it
+// had ended.
 func TestEndingAnActor(t *testing.T) {
 	const killed = "The actor is dead because it was killed by `ray.kill`."
 	for call, told := range map[string]bool{"PoolActor.__ray_terminate__": false, "Loader.__ray_terminate__": false,

@@ -148,9 +148,10 @@ func (b *builder) linkFailures(f *finding, j *job, e *driverEnd) {
 		if other == f || !b.mayEndJob(other, j, e.log) || other.ignored && !lacksSome {
 			continue
 		}
-		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log) || other.holdsUp(j)
+		mayWaitFor := other.Kind == Unschedulable || b.driverToldOf(other, j, e.log)
+		held := b.heldUp(other, j) && (isTimeout(e.raised) || notReady().MatchString(said) || lacksSome)
 		awaited := other.isStarting() && forAnyReason && (other.namedIn(said) || notReady().MatchString(said))
-		if ofOthers || other.ignored || other.reportedIn(said) || mayWaitFor && waited || awaited ||
+		if ofOthers || other.ignored || other.reportedIn(said) || mayWaitFor && waited || awaited || held ||
 			noReason && j.End-other.last <= atTheEnd {
 			f.causedBy(other)
 		}
@@ -168,7 +169,7 @@ func (b *builder) mayEndJob(failure *finding, j *job, log *logText) bool {
 	}
 	onlyJob := len(b.jobs) == 1
 	return j.hasDriver(failure.job) || failure.servesJob(j, log, onlyJob) || b.driverToldOf(failure, j, log) ||
-		failure.holdsUp(j)
+		b.heldUp(failure, j)
 }
 
 // chooseCauses leaves, of the causes of a driver's end, those that the driver's words (said) name. If they name none,

@@ -14,33 +14,41 @@ var (
 	// clientStopped those in which it says that such a server has ended as it started
 	// (ray/util/client/server/proxier.py).
 	clientEnv     = lazyregexp.New(` -- Increasing runtime env reference for ray_client_server_\d+\.Serialized runtime env is (\{[^\n]*\})\.`)
-	clientStopped = lazyregexp.New(`ERROR proxier\.py:\d+ -- Server startup failed for client: (\w+)`)
+	clientStopped = lazyregexp.New(`ERROR proxier\.py:\d+ -- Server startup failed for client: `)
 )
 
 // readClients finds clients of Ray Client that got no server: it did not start, or its environment could not be made.
 // Ray knows no job of such a client, and only the client is told.
 func (b *builder) readClients() {
 	for proxy := range b.logs.ofNodes(pathIs("ray_client_server.err")) {
+		var told []*logText // of several it is not known whose server it was
+		for log := range b.logs.ofNodes(pathBegins("ray_client_server_")) {
+			if log.file.Node == proxy.file.Node && output.ToolError(log.text) != "" {
+				told = append(told, log)
+			}
+		}
 		for _, m := range b.logs.matches(proxy, clientStopped()) {
 			f := b.findOrAdd(WorkerStart, "client")
 			f.Title = "A Ray Client could not connect: its server ended as it started"
-			for log := range b.logs.ofNodes(pathBegins("ray_client_server_")) {
-				if said := output.ToolError(log.text); said != "" && log.file.Node == proxy.file.Node {
-					f.Title += ": " + output.Clip(said, output.MaxTitle)
-					f.addEvidence(b.tailEvidence(log, workerTail))
-					break
-				}
+			if len(told) == 1 {
+				f.Title += ": " + output.Clip(output.ToolError(told[0].text), output.MaxTitle)
+				f.addEvidence(b.tailEvidence(told[0], workerTail))
 			}
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(proxy.file.Node), evidence: []Evidence{b.lineEvidence(m)}})
 		}
+		asked := map[string]bool{}
 		for _, m := range b.logs.matches(proxy, clientEnv()) {
+			if asked[m.groups[1]] || b.requestErr() != nil {
+				continue
+			}
+			asked[m.groups[1]] = true
 			b.clientEnvFailed(m, b.logs.ofNode(proxy.file.Node, moment.RuntimeEnvAgent))
 		}
 	}
 }
 
 // clientEnvFailed adds the finding about a client for which the proxy asked for an environment, if the agent gave it
-// up: the next that its log says of this environment.
+// up. The line with which it does names no environment, but the failed tries above it do.
 func (b *builder) clientEnvFailed(asked match, agent *logText) {
 	from := -1
 	for _, m := range b.logs.matches(agent, madeEnv()) {
@@ -50,14 +58,20 @@ func (b *builder) clientEnvFailed(asked match, agent *logText) {
 				from = m.to
 			}
 		case from >= 0:
-			if strings.HasPrefix(m.groups[2], "Successfully") {
-				return
-			}
+			failed := "Failed to create runtime env " + asked.groups[1]
 			line, _ := agent.lineBounds(m.from)
+			made, lastTry := strings.HasPrefix(m.groups[2], "Successfully"), strings.LastIndex(agent.text[from:line], failed)
+			switch {
+			case made && strings.Contains(m.lines(), asked.groups[1]):
+				return
+			case made || lastTry < 0: // another environment
+				continue
+			}
+			from += lastTry
 			trace, at := output.LastTraceback(agent.text[from:line])
 			reason := envReason(trace)
 			f := b.findOrAdd(RuntimeEnv, "client"+output.Normalised(reason))
-			f.Title = fmt.Sprintf("The runtime environment of a Ray Client could not be set up: %s", reason)
+			f.Title = fmt.Sprintf("The runtime environment of a Ray Client could not be set up%s", encloseIfAny(": ", reason, ""))
 			f.raised = output.Exception{Type: "RuntimeEnvSetupError", Message: reason} // as takeEnvException has it
 			f.add(occurrence{at: m.at, entity: b.nodeEntity(agent.file.Node),
 				evidence: []Evidence{b.lineEvidence(asked), b.evidence(agent, from+max(0, at), m.to)}})

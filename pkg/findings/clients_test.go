@@ -25,9 +25,10 @@ func TestClients(t *testing.T) {
 	for name, c := range map[string]struct{ proxy, agent, server, kind, title string }{
 		"an environment": {asks, begins + raises + givesUp, "", findings.RuntimeEnv,
 			"The runtime environment of a Ray Client could not be set up: RuntimeError: bucket wheels is gone"},
-		"one that was made": {asks, begins + raises + made, "", "", ""},
-		"another one's":     {asks, strings.ReplaceAll(begins+raises+givesUp, "9.1", "9.2"), "", "", ""},
-		"a server":          {ended, "", "", findings.WorkerStart, "A Ray Client could not connect: its server ended as it started"},
+		"one that was made":        {asks, begins + raises + made, "", "", ""},
+		"another one's":            {asks, strings.ReplaceAll(begins+raises+givesUp, "9.1", "9.2"), "", "", ""},
+		"another one's, meanwhile": {asks, strings.ReplaceAll(begins, "9.1", "9.2") + begins + strings.ReplaceAll(raises, "9.1", "9.2") + givesUp + made, "", "", ""},
+		"a server":                 {ended, "", "", findings.WorkerStart, "A Ray Client could not connect: its server ended as it started"},
 		"a server that says why": {ended, "", "ImportError: libcudart.so.12 is not there\n", findings.WorkerStart,
 			"A Ray Client could not connect: its server ended as it started: ImportError: libcudart.so.12 is not there"},
 	} {
@@ -63,6 +64,7 @@ func TestSpilledObjects(t *testing.T) {
 		"words of its own":        {strings.Replace(gone, "%s", "50", 1), "RuntimeError: 4 of 8 means are missing", true},
 		"a timeout":               {strings.Replace(gone, "%s", "50", 1), "ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", true},
 		"a mistake":               {strings.Replace(gone, "%s", "50", 1), "NameError: name 'mean' is not defined", false},
+		"what it says itself":     {strings.Replace(gone, "%s", "50", 1), "ValueError: loss is NaN", false},
 		"objects that were saved": {strings.NewReplacer("%s", "50", "restoring", "spilling").Replace(gone), "RuntimeError: 4 of 8 means are missing", false},
 	} {
 		dir := submissionWithLog(t, 1, trace(c.said), driverOf(1, "raysubmit_bad"))

@@ -422,6 +422,9 @@ var number = lazyregexp.New(`\b\d[\d,]*(?:\.\d+)?\b`)
 // notDone matches what says that something was not done, left out or replaced, or was too much.
 var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
+// maxBegin is in how many bytes at a log's beginning Ray names the job: a module may print before.
+const maxBegin = 1 << 10
+
 // linesOfWorkers returns texts that have what workers of a job printed, each line behind Ray's mark: the driver's log,
 // or, if that has no line of a worker, as with log_to_driver=False, the workers' own logs.
 func (b *builder) linesOfWorkers(j *job, log *logText) iter.Seq[string] {
@@ -431,14 +434,24 @@ func (b *builder) linesOfWorkers(j *job, log *logText) iter.Seq[string] {
 			return
 		}
 		b.groupLogs()
-		for _, file := range slices.Concat(b.outputsByJob[j.id], b.outputsByJob[noJob]) {
+		for _, file := range b.outputsByJob[j.id] {
 			worker, _ := workerOfLog(file.Path)
-			if a := b.actorIn(worker); a != nil && (a.Job != j.id || b.printsForRay(a.Class, a.Job)) {
+			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
 				continue
 			}
-			printed := b.readWorkerLog(worker, file).text
-			ofJob := strings.HasPrefix(printed, ":job_id:"+j.id.String()+"\n") // Ray's own first line
-			if !ofJob && strings.Contains(file.Path, noJob.String()) {
+			if !yield(output.AsCopied(b.readWorkerLog(worker, file).text, "a worker")) {
+				return
+			}
+		}
+		early := b.outputsByJob[noJob] // one for each CPU: they do not count as workers that were looked at
+		for _, file := range early[:min(len(early), maxOfKind)] {
+			printed := b.logs.read(file).text
+			begins := "\n" + printed[:min(len(printed), maxBegin)]
+			if !strings.Contains(begins, "\n:job_id:"+j.id.String()+"\n") { // Ray's own line
+				continue
+			}
+			worker, _ := workerOfLog(file.Path)
+			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
 				continue
 			}
 			if !yield(output.AsCopied(printed, "a worker")) {

@@ -28,6 +28,7 @@ type group struct {
 	ended        int64 // when it was removed, Unix ns; 0 if it was not removed, or the time is not known
 	endedWithJob bool  // it was removed because its job ended
 	lostBundle   bool  // it had been placed, and lost a bundle with its node
+	lostAt       int64 // when the GCS noticed that, Unix ns; 0 if it is not known
 	evident      []Evidence
 	finding      *finding // the finding that it waited; nil if there is none
 }
@@ -148,7 +149,7 @@ func (b *builder) loggedEnds(known map[string]*group) {
 				g.evident = append(g.evident, b.lineEvidence(m))
 			}
 		case strings.Contains(line, "Rescheduling a bundle when a node dies"):
-			g.lostBundle = true
+			g.lostBundle, g.lostAt = true, m.at
 			g.evident = append(g.evident, b.lineEvidence(m))
 		case strings.Contains(line, "placement group id={") || created:
 			// Of a group without bundles no event is stored: a line that names its placement is all that is known.
@@ -190,11 +191,6 @@ func (d *demands) addGroup(g *group) {
 		}
 		f.Title = fmt.Sprintf("Placement group %s %s%s", name, how, d.requestText(g))
 	}
-	for _, lost := range b.findings {
-		if g.lostBundle && lost.Kind == NodeDied && lost.first >= g.Requested {
-			f.causedBy(lost)
-		}
-	}
 	if g.State == "REMOVED" {
 		f.Severity = Warning // it becomes an error if the job failed because of it
 	} else {
@@ -209,6 +205,13 @@ func (d *demands) addGroup(g *group) {
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
+	for _, lost := range b.findings {
+		near := g.lostAt == 0 || max(lost.first-g.lostAt, g.lostAt-lost.first) <= nodeNoticedLate
+		if g.lostBundle && near && lost.Kind == NodeDied && lost.first >= g.Requested {
+			f.last = max(f.last, lost.first) // it waited after that
+			f.causedBy(lost)
+		}
+	}
 	b.showDemand(f, groupDemandLine(), func(m match) bool {
 		for r := range demand {
 			if !strings.Contains(m.groups[1], "'"+r+"'") {

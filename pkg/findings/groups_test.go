@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -200,17 +201,19 @@ func TestUnlikeBundles(t *testing.T) {
 // that was never placed has not.
 func TestLostBundle(t *testing.T) {
 	for state, how := range map[string]string{"RESCHEDULING": "could not be placed again", "PENDING": "was never placed"} {
-		lost, earlier := &finding{Finding: Finding{Kind: NodeDied}, first: 7}, &finding{Finding: Finding{Kind: NodeDied}, first: 3}
+		lost := &finding{Finding: Finding{Kind: NodeDied}, first: 125 * int64(time.Second)}
+		earlier := &finding{Finding: Finding{Kind: NodeDied}, first: 3}
 		logs := sessionlogs.New(storetest.New())
 		b := &builder{session: &session.Session{}, end: math.MaxInt64, byKey: map[string]*finding{},
 			logs: newLogReader(t.Context(), logs, math.MaxInt64, maxLogBytes), findings: []*finding{earlier, lost}}
 		bundles := []entities.Bundle{{Resources: map[string]float64{"CPU": 4}}}
-		g := &group{Group: moment.Group{Name: "gang", State: state, Strategy: "PACK", Bundles: bundles, Requested: 5}}
+		g := &group{Group: moment.Group{Name: "gang", State: state, Strategy: "PACK", Bundles: bundles, Requested: 5 * int64(time.Second)}}
 		g.addState()
 		d := demands{b: b, noNodeHas: map[string]string{"4 CPU": "the most is 2 CPU"}}
 		d.addGroup(g)
 		says.True(t, strings.HasPrefix(g.finding.Title, "Placement group gang "+how+": it asks for "), "%s", g.finding.Title)
-		says.Equal(t, len(g.finding.because) == 1 && g.finding.because[0] == lost, state == "RESCHEDULING", "%s: %+v", state, g.finding.because)
+		says.Equal(t, len(g.finding.because) == 1 && g.finding.because[0] == lost && !g.finding.endedBefore(lost),
+			state == "RESCHEDULING", "%s: %+v", state, g.finding.because)
 	}
 }
 

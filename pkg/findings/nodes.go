@@ -139,8 +139,9 @@ func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 	ends := slices.Concat(b.logs.matches(b.logs.ofNode(id, "raylet.err"), rayletEnds()),
 		b.logs.matches(b.logs.ofNode(id, "raylet.out"), rayletEnds()))
 	for i := range ends { // what C++ says of the exception stands above the raylet's own line
-		if above := terminateAbove().FindStringIndex(ends[i].log.text[:ends[i].from]); above != nil {
-			ends[i].from = above[0]
+		from := max(0, ends[i].from-maxTerminate)
+		if above := terminateAbove().FindStringIndex(ends[i].log.text[from:ends[i].from]); above != nil {
+			ends[i].from = from + above[0]
 		}
 	}
 	if how, shown := b.crashIn(ends); how != "" && !strings.HasPrefix(how, "SIGTERM") {
@@ -148,6 +149,8 @@ func (b *builder) tellRaylet(f *finding, id rayid.Node) {
 		f.addEvidence(shown)
 	}
 }
+
+const maxTerminate = 2 << 10 // bytes before such a line in which its exception is looked for
 
 var (
 	// rayletEnds matches the lines in which a raylet says which error or signal ends it. Its logs also have such lines,

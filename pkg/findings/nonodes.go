@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -27,19 +28,33 @@ func (b *builder) tellMissingNodes() {
 }
 
 // whyNoNodeCame returns the last error of the autoscaler while what a finding is about waited, or else the first pod
-// that did not run then, and what shows it; "" if there is neither.
+// that did not run then, and what shows it; "" if there is neither. It waited until its job's end at the latest.
 func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
+	until := b.end
+	if j := b.jobOfID(f.job); j != nil && j.End != 0 {
+		until = j.End
+	}
 	for _, m := range slices.Backward(b.logs.inHeads(autoscalerLog, nodesRefused())) {
-		if m.at >= f.first {
+		if m.at >= f.first && m.at-noticedLate <= until {
 			said, shown := b.logEntry(m)
 			return "the autoscaler got no node: " +
 				cmp.Or(output.ExceptionOf(said).String(), output.FirstSentence(said)), shown
 		}
 	}
 	for _, pod := range b.findings {
-		if pod.Kind == Pod && pod.last >= f.first-int64(lookBack) {
+		if pod.neverRan() && pod.last >= f.first-int64(lookBack) && pod.first-noticedLate <= until {
 			return pod.Title, pod.Evidence[0]
 		}
 	}
 	return "", shown
+}
+
+// neverRan reports whether a finding is about a pod that did not run.
+func (f *finding) neverRan() bool {
+	for _, how := range podNotRunning {
+		if strings.HasPrefix(f.key, Pod+"\x00"+how) {
+			return true
+		}
+	}
+	return false
 }

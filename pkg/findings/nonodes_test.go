@@ -38,6 +38,7 @@ func TestNoNodeCame(t *testing.T) {
 		"a volume":           {"", pod("FailedAttachVolume", "10:12:20"), attached},
 		"a volume, before":   {"", pod("FailedAttachVolume", "10:01:20"), ""},
 		"a pod that started": {"", append(pod("FailedAttachVolume", "10:12:20"), pod("Started", "10:13:20")...), ""},
+		"a pod that ended":   {"", pod("OOMKilling", "10:12:20"), ""},
 		"both":               {launcher, pod("FailedAttachVolume", "10:12:20"), capacity},
 	} {
 		dir := rareEvents(t, slices.Concat(submission(open), []string{driverOf(1, open)}, aliveNodes(), waits, c.events))

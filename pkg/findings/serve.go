@@ -188,8 +188,17 @@ func (b *builder) replicaException(app, deployment string, other output.Exceptio
 			files = append(files, b.logsOf(replica)...)
 		}
 	}
+	var logs, referring []string // replicas that do not refer to it may have raised others, which are no reason
 	for _, file := range files {
 		log := b.logs.read(file).text
+		if logs = append(logs, log); other.Message != "" && strings.Contains(log, other.Message) {
+			referring = append(referring, log)
+		}
+	}
+	if len(referring) > 0 {
+		logs = referring
+	}
+	for _, log := range logs {
 		if raised := lastOtherException(log, other); raised.Type != "" {
 			return raised
 		}

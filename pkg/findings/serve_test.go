@@ -157,6 +157,7 @@ func TestEngineOfCheck(t *testing.T) {
 		"loading\n": ": EngineDeadError: " + dead,
 	} {
 		dir := rareEvents(t, append(rayevents.Of("SUBMISSION"), replica[:2]...))
+		storeLog(t, dir, "serve/replica_llm_LLMServer_w0.log", trace("ValueError: the prompt of a request is bad"))
 		storeLog(t, dir, "worker-"+strings.Repeat("07", 28)+"-01000000-61.err", log+"(APIServer pid=5) ERROR 11-22 10:15:36 [async_llm.py:480] AsyncLLM output_handler failed.\n(APIServer pid=5) EngineDeadError: "+dead+"\n")
 		storeLog(t, dir, "serve/controller_1560.log", at+"Health check for Replica(id='w1', deployment='LLMServer', app='llm') failed: Traceback (most recent call last):\n  File \"/v/a.py\", line 7, in check\nEngineDeadError: "+dead+"\n"+
 			at+"Replica Replica(id='w1', deployment='LLMServer', app='llm') failed health check, stopping it.\n")

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -15,15 +16,20 @@ var notRestored = lazyregexp.New(
 
 const spilled = "spilled " // begins the keys of findings about objects that could not be read back
 
+// isSpillLog reports whether a path is of the log in which such a process tells of errors.
+func isSpillLog(path string) bool {
+	return strings.HasPrefix(path, "io_worker-") && strings.HasSuffix(path, ".err")
+}
+
 // readSpills finds spilled objects that could not be read back.
 func (b *builder) readSpills() {
-	for log := range b.logs.ofNodes(pathBegins("io_worker-")) {
+	for log := range b.logs.ofNodes(isSpillLog) {
 		for _, m := range b.logs.matches(log, notRestored()) {
 			said, shown := b.logEntry(m)
 			raised := output.ExceptionOf(said)
 			f := b.findOrAdd(ObjectLost, spilled+log.file.Node.String()+raised.Type)
-			f.Title = fmt.Sprintf("Spilled objects on node %s could not be read back: %s",
-				b.nodeName(log.file.Node), raised)
+			f.Title = fmt.Sprintf("Spilled objects on node %s could not be read back%s", b.nodeName(log.file.Node),
+				encloseIfAny(": ", raised.String(), ""))
 			f.add(occurrence{at: m.at, node: log.file.Node, entity: b.nodeEntity(log.file.Node),
 				evidence: []Evidence{shown}})
 		}
@@ -31,8 +37,12 @@ func (b *builder) readSpills() {
 }
 
 // holdsUp reports whether the finding is about spilled objects that could not be read back, and for which a job may
-// have waited until its end, or still waits.
-func (f *finding) holdsUp(j *job) bool {
-	return strings.HasPrefix(f.key, ObjectLost+"\x00"+spilled) && f.last >= j.Start &&
-		(j.End == 0 || f.first <= j.End && j.End-f.last <= longBroken)
+// have waited at a time (Unix ns). Ray doubles the time between two tries, so the last one may be as long ago as all of
+// them took (pull_manager.cc of Ray).
+func (f *finding) holdsUp(j *job, until int64) bool {
+	return strings.HasPrefix(f.key, ObjectLost+"\x00"+spilled) && f.last >= j.Start && f.first <= until &&
+		until-f.last <= longBroken+2*(f.last-f.first)
 }
+
+// heldUp is holdsUp at a job's end.
+func (b *builder) heldUp(f *finding, j *job) bool { return f.holdsUp(j, cmp.Or(j.End, b.sessionEnd())) }

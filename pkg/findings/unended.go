@@ -193,7 +193,7 @@ func (b *builder) jobUnended(j *job, log *logText) {
 		}
 	}
 	for _, held := range b.findings {
-		if held.holdsUp(j) {
+		if held.holdsUp(j, until) {
 			f.causedBy(held)
 		}
 	}

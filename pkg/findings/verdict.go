@@ -224,7 +224,8 @@ func (b *builder) endFinding(j *job) *finding {
 
 // countJobs returns how many jobs the session had, by status, those beyond maxJobs included.
 func (b *builder) countJobs() map[string]int {
-	count := maps.Clone(b.otherJobs)
+	count := map[string]int{}
+	maps.Copy(count, b.otherJobs)
 	for i := range b.jobs {
 		count[b.jobs[i].Status]++
 	}

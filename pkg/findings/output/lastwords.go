@@ -69,7 +69,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 			continue
 		case c.passing && own > 0: // the program printed more below it: it went on
 			continue
-		case repeated(known, c.said), message != "" && triesAgain().MatchString(c.said) &&
+		case repeated(known, c.said), len(message) >= minMessage && triesAgain().MatchString(c.said) &&
 			strings.Contains(onlyWords(c.said), message):
 			if c.worth == anError || c.worth == stepFailed {
 				own, lines = 0, 0
@@ -89,6 +89,8 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	}
 	return found
 }
+
+const minMessage = 16 // letters and figures: of a shorter message other lines may have the words
 
 // triesAgain matches what tells of an error before its next attempt.
 var triesAgain = lazyregexp.New(`(?i)\b(?:retry|retries|attempt)`)

@@ -77,7 +77,8 @@ func lastUsualTraceback(log string) (text string, at int, ended bool) {
 }
 
 // ofNPU matches how the messages of torch_npu go on to their end: with records of its own libraries.
-var ofNPU = lazyregexp.New(`^[^\n]*\n\[ERROR\] \S+ \(PID:\d+, Device:`)
+var ofNPU = lazyregexp.New(
+	`^[^\n]*\n\[ERROR\] \S+ \(PID:\d+, Device:[^\n]*\n(?:\[Error\][^\n]*\n|E[A-Z]\d{4}: [^\n]*\n|[ \t][^\n]*\n)*`)
 
 // Behind returns what a text has behind the last mention of an exception; "" if it has none. Of a long message, of
 // which a part was left out, the first part is searched, and the rest of its line is skipped.
@@ -98,10 +99,7 @@ func Behind(text string, what Exception) string {
 	if _, rest, found := strings.Cut(behind, what.Rest); found {
 		behind = rest
 	}
-	if ofNPU().MatchString(behind) {
-		return "" // it is the message
-	}
-	return behind
+	return behind[len(ofNPU().FindString(behind)):]
 }
 
 // Handled returns the exception that a program handled when it raised the one with which a text ends; the zero

@@ -37,7 +37,7 @@ var (
 	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
 	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka and compilers print at
 	// any level after their last error, and says no more.
-	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code|Ray Data or Ray Core internal code)[,.] |^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
+	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |Ray Data or Ray Core internal code\. If you )|^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
 		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^exit status \d+$|` + closingOfPip)
@@ -52,9 +52,8 @@ var (
 	onlyTook = lazyregexp.New(`(?i)^\W*(?:[a-z]+\W+){0,3}?(?:time|elapsed|duration|took|ran \d+ tests?|finished|done|completed|real|user|sys)\b\W*(?:\(\w+\)|in|after|taken|is|was)?\W*` +
 		`\d[\d.:,]* ?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)?(?: ?\d[\d.]* ?(?:s|secs?|seconds?|m|mins?|minutes?))?\W*$`)
 	// noErrorWords matches words of errors that a figure or an empty field says are none, or that name a figure:
-	// "train-error:0.04", "epoch 3 begins, expected 3 h".
+	// "train-error:0.04".
 	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no|keine) (?:errors?|failures?|failed|invalid|rejected|missing|fehler)\b|` +
-		`[,;] expected (?:(?:in|to|take|last|time|duration|about|around|is|at)\W+|[~:]\s?)*\d[\d.:]* ?(?:s|sec(?:ond)?s?|m|min(?:ute)?s?|h|hours?|d|days?)\b|` +
 		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
 		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
 	// refusal matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
