@@ -21,13 +21,16 @@ var (
 // Ray knows no job of such a client, and only the client is told.
 func (b *builder) readClients() {
 	for proxy := range b.logs.ofNodes(pathIs("ray_client_server.err")) {
+		stopped := b.logs.matches(proxy, clientStopped())
 		var told []*logText // of several it is not known whose server it was
-		for log := range b.logs.ofNodes(pathBegins("ray_client_server_")) {
-			if log.file.Node == proxy.file.Node && output.ToolError(log.text) != "" {
-				told = append(told, log)
+		if len(stopped) > 0 {
+			for log := range b.logs.ofNodes(pathBegins("ray_client_server_")) {
+				if log.file.Node == proxy.file.Node && output.ToolError(log.text) != "" {
+					told = append(told, log)
+				}
 			}
 		}
-		for _, m := range b.logs.matches(proxy, clientStopped()) {
+		for _, m := range stopped {
 			f := b.findOrAdd(WorkerStart, "client")
 			f.Title = "A Ray Client could not connect: its server ended as it started"
 			if len(told) == 1 {
