@@ -308,7 +308,10 @@ func (s *storedReader) Read(p []byte) (int, error) {
 		s.onRead(n)
 	}
 	s.remaining -= int64(n)
-	if s.exact && (s.remaining < 0 || (errors.Is(err, io.EOF) && s.remaining > 0)) {
+	switch {
+	case s.exact && s.remaining < 0:
+		n, err = max(0, n+int(s.remaining)), ErrChanged // so who asks for no more than all chunks had is told, too
+	case s.exact && errors.Is(err, io.EOF) && s.remaining > 0:
 		err = ErrChanged
 	}
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -283,6 +283,17 @@ func TestExact(t *testing.T) {
 	}
 }
 
+// TestExactStopsAtTheListedSize: who reads only as many bytes as all chunks had when they were listed is also told that
+// one has become longer, as the first does when what was joined replaces it.
+func TestExactStopsAtTheListedSize(t *testing.T) {
+	m := storetest.New()
+	stream := stream(t, m, testChunk{0, "one\n", plain}, testChunk{4, "two\n", plain})
+	m.Objects["a.log"] = []byte("one\ntwo\n")
+	got := make([]byte, 8)
+	n, err := io.ReadFull(NewReader(t.Context(), m, stream, Options{Exact: true}), got)
+	says.True(t, string(got[:n]) == "one\n" && errors.Is(err, ErrChanged), "read %q, %v", got[:n], err)
+}
+
 // TestCompacted: chunks that compaction removed since they were listed are read from the object that replaces them, and
 // from no other.
 func TestCompacted(t *testing.T) {

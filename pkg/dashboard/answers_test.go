@@ -137,18 +137,20 @@ func TestActorsByIDs(t *testing.T) {
 }
 
 // TestActorsHaveTheirOwnIDs: a dashboard's answer was saved in the moment in which it gave actors that had just begun
-// the nil ID, as Ray 2.60's does. They are shown, each under its own.
+// the nil ID, as Ray 2.60's does. They are shown, each under its own. What it listed under no ID at all is not.
 func TestActorsHaveTheirOwnIDs(t *testing.T) {
 	const nilID = `"actorId": "ffffffffffffffffffffffffffffffff", "jobId": "ffffffff", "state": "ALIVE"`
 	dir := t.TempDir()
 	saved := `{"result": true, "msg": "", "data": {"actors": {"3e3cfe62d63e7d8b43954ee404000000": {` +
 		nilID + `, "name": "kept"},
-		"5e19c11469fd95b314d8c2c605000000": {` + nilID + `, "name": "stats"}}}}`
+		"5e19c11469fd95b314d8c2c605000000": {` + nilID + `, "name": "stats"},
+		"": {"actorId": "", "jobId": "", "state": "DEAD", "name": "of a busy moment", "className": ""}}}}`
 	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/logical/actors"), saved)
 	a := newAsker(t, load(t, dir, lab), Options{})
 	want := map[string]string{"3e3cfe62d63e7d8b43954ee404000000": "kept 04000000",
 		"5e19c11469fd95b314d8c2c605000000": "stats 05000000"}
 	logical := a.data("/logical/actors").Object("actors")
+	says.Equal(t, logical.Len(), len(want), "actors")
 	for id, name := range want {
 		row := logical.Object(id)
 		if row == nil || row.String("actorId") != id || row.String("name")+" "+row.String("jobId") != name {

@@ -144,8 +144,11 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 			continue
 		}
 		thing := Stored[E, S]{ID: k.savedID(row), Saved: row}
-		if seen[thing.ID] || len(seen) == maxRows {
-			continue // Ray lists each thing once; a damaged list may have millions of rows, also without an ID
+		// Ray lists each thing once, but a damaged list may have millions of rows. A busy dashboard also lists an actor
+		// under no ID: of what it took from the GCS at once it keeps each actor's last message, and those after an
+		// actor's first one do not have its ID (_poll_updated_actor_table_data in ray/dashboard/modules/node/node_head.py).
+		if thing.ID == "" || seen[thing.ID] || len(seen) == maxRows {
+			continue
 		}
 		seen[thing.ID] = true
 		existed := false
