@@ -57,7 +57,7 @@ func TestCountsAreLinear(t *testing.T) {
 			hour := time.Date(2026, 11, 20, 23, 0, 0, 0, time.UTC)
 			b := newBucket(t)
 			b.counts(metricsgen.Counts{Of: kind, N: 400_000, Time: hour.UnixMilli()}, hour, 1)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 			defer cancel()
 			d := b.database(0, 1<<30)
 			if _, _, err := d.Select(ctx, &QueryMemory{}, Selection{Maxt: math.MaxInt64 / 2,
@@ -100,7 +100,7 @@ func readCounts(t *testing.T, counts metricsgen.Counts) {
 	b := newBucket(t)
 	b.counts(counts, hour, 3)
 	// Work by the square of the counts takes minutes or hours.
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	const memory = 32 << 20
 	ask := func(d *Database) error {

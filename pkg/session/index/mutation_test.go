@@ -37,7 +37,7 @@ const (
 	mutationCap   = 256 << 20
 	mutationSlack = 25
 	// mutationTime bounds opening a session and asking it, which takes a second at most where nothing hangs.
-	mutationTime = 2 * time.Minute
+	mutationTime = 10 * time.Minute
 )
 
 // TestMutations changes some bytes of a stored object, of any kind, opens the session and asks it. Whatever they are,
