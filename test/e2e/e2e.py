@@ -136,7 +136,7 @@ class Scenario:
 
         stack.callback(stop)
         url = f"http://127.0.0.1:{port}"
-        wait(lambda: urllib.request.urlopen(url + "/readyz").status == 200, 120, "the history server")
+        wait(lambda: urllib.request.urlopen(url + "/readyz").status == 200, "the history server")
         return url
 
     def compare(self, base, lab, live, store):

@@ -43,9 +43,9 @@ def measure(scenario):
         replicas = [scenario.serve(stack, store, f"replica-{i}") for i in range(3)]
         lab.start_ray()
         lab.submit(JOB, PYTHON, "-c", PROGRAM)
-        wait(lambda: lab.api(f"/api/jobs/{JOB}")["status"] == "FAILED", 120, "the job's end")
+        wait(lambda: lab.api(f"/api/jobs/{JOB}")["status"] == "FAILED", "the job's end")
         with contextlib.suppress(TimeoutError):  # Ray exports every second, a busy machine later
-            wait(lambda: exported(store.objects / scenario.root / scenario.session(lab)), 60, "the error's event")
+            wait(lambda: exported(store.objects / scenario.root / scenario.session(lab)), "the error's event", 60)
         lab.kill_ray()
         scenario.stop_collectors([collector])
         ended = time.time()
@@ -54,7 +54,7 @@ def measure(scenario):
         for place, known in PLACES.items():
             for i, server in enumerate(replicas):
                 with contextlib.suppress(TimeoutError):
-                    wait(lambda: known(server, store), max(1, late - time.monotonic()), "what the server knows")
+                    wait(lambda: known(server, store), "what the server knows", max(1, late - time.monotonic()))
                 what = f"{place} of replica {i}: the outcome and its cause, {time.time() - ended:.0f} s after the end"
                 report.check(what, known(server, store))
         report.check(f"all of that within {SOON} s", time.time() - ended <= SOON)

@@ -129,7 +129,7 @@ class ReadOnlyPod(Pod):
         )  # fmt: skip
         return process, log
 
-    def exec(self, *command, env=None, check=True, timeout=300, cwd="/"):
+    def exec(self, *command, env=None, check=True, timeout=900, cwd="/"):
         return super().exec(*command, env=env, check=check, timeout=timeout, cwd=cwd)
 
     def ask(self, *urls):
@@ -170,7 +170,7 @@ def end(process):
 
 
 def started(pod, port=8085):
-    wait(lambda: pod.ask(f"http://127.0.0.1:{port}/healthz")[0][0] == 200, 60, "the collector")
+    wait(lambda: pod.ask(f"http://127.0.0.1:{port}/healthz")[0][0] == 200, "the collector")
 
 
 def sessions(pod, folder):
@@ -196,7 +196,7 @@ def events_of(stored, session):
 def events_come(pod, folder):
     """Waits until a task's events of the latest session are stored. Ray sends them every second, a busy machine later."""
     session = sessions(pod, folder)[-1]
-    wait(lambda: all(kind in events_of(pod.stored(), session) for kind in EVENTS), 120, "the task's events")
+    wait(lambda: all(kind in events_of(pod.stored(), session) for kind in EVENTS), "the task's events")
 
 
 def differing(pod, session, folder):
@@ -222,15 +222,15 @@ def volume_above(report, pod):
     report.check("volume above: nothing of Ray's is made before it starts", sorted(pod.files("/tmp")), [])
     pod.start_ray()
     report.check("volume above: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 120, "readiness")
+    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, "readiness")
     events_come(pod, "/tmp/ray")
     pod.ray("stop")
     first = sessions(pod, "/tmp/ray")[0]
     pod.start_ray()
-    wait(lambda: f"log/lab_default/{first}/session/end.json" in pod.stored(), 60, "the first session's end, while the next runs")
+    wait(lambda: f"log/lab_default/{first}/session/end.json" in pod.stored(), "the first session's end, while the next runs")
     # Processes of the dashboard write until they see that it is gone, also after `ray stop` and the session's end.
     with contextlib.suppress(TimeoutError):
-        wait(lambda: not differing(pod, first, "/tmp/ray"), 60, "the first session's last lines")
+        wait(lambda: not differing(pod, first, "/tmp/ray"), "the first session's last lines")
     everything_stored(report, "volume above, first session", pod, first, "/tmp/ray")
     stopped = max(p.stat().st_mtime for p in pathlib.Path(f"/proc/{pod.init}/root/tmp/ray/{first}/logs").rglob("*"))
     ended = json.loads(pod.stored()[f"log/lab_default/{first}/session/end.json"])["end"]
@@ -302,7 +302,7 @@ def native(report, pod):
     collector, log = pod.sidecar(sidecar, environment(sidecar, fields), volumes)
     # As a startup probe does: from outside, at the pod's address and the container's port.
     port = next(p["containerPort"] for p in sidecar["ports"] if p["name"] == "history-metrics")
-    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/healthz")[0][0] == 200, 60, "the startup probe")
+    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/healthz")[0][0] == 200, "the startup probe")
     lines = pathlib.Path(f"/proc/{inside(collector)}/status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
     limits = [status["Uid"].split()[0], int(status["CapEff"], 16), status["NoNewPrivs"]]
@@ -314,7 +314,7 @@ def native(report, pod):
     params = {k: v for k, v in group["rayStartParams"].items() if k != "num-cpus"}  # no worker runs the tasks here
     pod.start_ray(*(f"--{k}={v}" for k, v in params.items()))
     report.check("native: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/readyz")[0][0] == 200, 120, "readiness")
+    wait(lambda: pod.ask(f"http://{pod.ip}:{port}/readyz")[0][0] == 200, "readiness")
     events_come(pod, "/tmp/ray")
     pod.ray("stop")
     report.check("native: the collector outlives Ray", collector.poll(), None)
@@ -397,7 +397,7 @@ def machine(report, pod):
     report.check("machine: `collector env` prints variables", len(pod.variables), 5)
     pod.start_ray()
     report.check("machine: Ray runs a task", "answer 42" in pod.exec(PYTHON, "-c", JOB))
-    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, 30, "readiness")
+    wait(lambda: pod.ask("http://127.0.0.1:8085/readyz")[0][0] == 200, "readiness")
     time.sleep(3)  # Ray exports its events every second
     pod.ray("stop")
     status, _ = end(collector)

@@ -101,19 +101,19 @@ def run(report, work, ray):
         lab.env = variables(head.exec("/usr/bin/collector", "env", "--shell=systemd", f"--ray-version={ray}"))
         lab.start_node(head, "--head", "--dashboard-host=0.0.0.0", "--num-cpus=2", "--object-store-memory=200000000", '--resources={"head": 1}')
         lab.start_node(worker, f"--address={head.ip}:6379", "--num-cpus=2", "--object-store-memory=200000000", '--resources={"w1": 1}')
-        wait(lambda: len(lab.api("/api/v0/nodes")["data"]["result"]["result"]) == 2, 180, "both nodes")
+        wait(lambda: len(lab.api("/api/v0/nodes")["data"]["result"]["result"]) == 2, "both nodes")
         report.check("machines: a job runs", "40" in head.exec(PYTHON, "-c", GOOD, env=lab.env))
         lab.submit("price", PYTHON, "-c", BAD)
-        wait(lambda: lab.api("/api/jobs/price")["status"] == "FAILED", 120, "the job that fails")
+        wait(lambda: lab.api("/api/jobs/price")["status"] == "FAILED", "the job that fails")
 
         def why():
             return server.exec("/usr/bin/historyserver", "--server", "http://127.0.0.1:8080", "why", "lab", "--job", "price", check=False, cwd="/")
 
         try:
-            wait(lambda: "no column price" in why(), 120, "the failed job in the history of the running cluster")
+            wait(lambda: "no column price" in why(), "the failed job in the history of the running cluster")
         except TimeoutError:
             report.check("machines: why the job failed, while the cluster runs", why(), "… no column price …")
-        wait(lambda: len(spread(server, "latest")) == 40, 120, "the job's tasks in the history of the running cluster")
+        wait(lambda: len(spread(server, "latest")) == 40, "the job's tasks in the history of the running cluster")
         for pod in (worker, head):
             pod.exec(*RAY, "stop", env=lab.env)
         for name, m in machines.items():

@@ -47,7 +47,7 @@ class Prometheus:
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=open(self.folder / "log", "wb"))
         self.address = f"http://127.0.0.1:{port}"
-        wait(lambda: urllib.request.urlopen(self.address + "/-/ready").status == 200, 120, "Prometheus")
+        wait(lambda: urllib.request.urlopen(self.address + "/-/ready").status == 200, "Prometheus")
         return self
 
     def __exit__(self, *_):

@@ -31,7 +31,7 @@ class Store:
         with open(said, "wb") as out:
             self.process = subprocess.Popen([binary, "-kind", "versitygw", "-dir", self.folder], stdout=out)
         # The server is built from its module when it is needed for the first time.
-        wait(lambda: said.read_text().endswith("\n") or self.process.poll() is not None, 600, "the S3 server")
+        wait(lambda: said.read_text().endswith("\n") or self.process.poll() is not None, "the S3 server")
         if self.process.poll() is not None:
             raise RuntimeError("the S3 server did not start")
         address = dict(word.split("=", 1) for word in shlex.split(said.read_text()))

@@ -46,7 +46,7 @@ def main(folder, collector, store, token):
             sidecar = head.popen(collector, *flags, env=lab.env, stdout=log, stderr=log)
         lab.start_node(head, "--head", "--dashboard-host=0.0.0.0", "--num-cpus=2", "--object-store-memory=100000000")
         version = urllib.request.Request(lab.dashboard + "/api/version", headers={"Authorization": f"Bearer {token}"})
-        wait(lambda: urllib.request.urlopen(version, timeout=5).status == 200, 120, "the dashboard")
+        wait(lambda: urllib.request.urlopen(version, timeout=5).status == 200, "the dashboard")
         (head.tmp_ray / "ticks.py").write_text(TICKS)
         lab.submit("ticks", "python", "/tmp/ray/ticks.py")
         say(ip=head.ip, python=str(venv(VERSION) / "bin/python"), tmp_ray=str(head.tmp_ray))

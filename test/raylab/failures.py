@@ -100,7 +100,7 @@ class Cluster:
         for i, pod in enumerate(self.pods[1:], 1):
             labels = [f"--resources={json.dumps({f'w{i}': 1})}", f"--node-ip-address={pod.ip}"]
             self.ray(pod, "start", f"--address={self.head.ip}:6379", *labels, *cpus)
-        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), 90, "all nodes listed")
+        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), "all nodes listed")
 
     def collector(self, pod):
         log = open(self.folder / f"collector-{pod.name}.log", "wb")
@@ -133,12 +133,12 @@ class Cluster:
         return self.api(f"/api/jobs/{submission_id}")["status"]
 
     def wait_job(self, submission_id, seconds=120):
-        wait(lambda: self.status(submission_id) in ENDED, seconds, f"the end of {submission_id}")
+        wait(lambda: self.status(submission_id) in ENDED, f"the end of {submission_id}", seconds)
 
     def wait_printed(self, text, submission_id=None, seconds=90):
         """Waits until a driver's log has the text."""
         files = f"session_2*/logs/job-driver-{submission_id}.log" if submission_id else "../../../driver-*.txt"
-        wait(lambda: any(text in p.read_text(errors="replace") for p in self.head.tmp_ray.glob(files)), seconds, f"{text!r} in a log")
+        wait(lambda: any(text in p.read_text(errors="replace") for p in self.head.tmp_ray.glob(files)), f"{text!r} in a log", seconds)
         if submission_id and (status := self.status(submission_id)) in ENDED:
             raise RuntimeError(f"{submission_id} {status}")
 

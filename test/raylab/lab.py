@@ -136,7 +136,7 @@ class Pod:
     def popen(self, *command, env=None, cwd=f"{HOME}/work", **more):
         return subprocess.Popen(self.enter(command, cwd), env=self.environment(env), start_new_session=True, **more)
 
-    def exec(self, *command, env=None, check=True, timeout=300, cwd=f"{HOME}/work"):
+    def exec(self, *command, env=None, check=True, timeout=900, cwd=f"{HOME}/work"):
         """Runs a command in the pod; returns its combined output."""
         done = subprocess.run(
             self.enter(command, cwd), env=self.environment(env), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -240,7 +240,7 @@ class Lab:
             if pod is not self.head:
                 options = [f"--address={self.head.ip}:6379", f"--num-cpus={worker_cpus}", "--object-store-memory=200000000"]
                 self.start_node(pod, *options, f"--labels=pod={pod.name}")
-        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), 180, "all nodes listed")
+        wait(lambda: len(self.api("/api/v0/nodes")["data"]["result"]["result"]) == len(self.pods), "all nodes listed")
 
     def start_node(self, pod, *options, attempts=3):
         """`ray start`; again where Ray gave up, which it does after 30 s (not to be configured) on a host that is busy otherwise."""
@@ -263,7 +263,7 @@ class Lab:
         with urllib.request.urlopen(self.dashboard + path, timeout=timeout) as r:
             return json.load(r)
 
-    def python(self, script, *arguments, pod="head", env=None, timeout=300, check=True):
+    def python(self, script, *arguments, pod="head", env=None, timeout=900, check=True):
         return self.pods[pod].exec(PYTHON, script, *arguments, env=self.ray_env(env), timeout=timeout, check=check)
 
     def submit(self, submission_id, *command, options=()):
@@ -282,8 +282,8 @@ class Lab:
                         os.kill(pid, signal.SIGKILL)
 
 
-def wait(condition, seconds, what):
-    """Polls until condition() is true; errors of requests count as false."""
+def wait(condition, what, seconds=600):
+    """Polls until condition() is true; errors of requests count as false. Who waits for something sure gives a busy machine the time it needs."""
     deadline, last = time.monotonic() + seconds, None
     while time.monotonic() < deadline:
         try:

@@ -73,16 +73,16 @@ def workload(lab):
     lab.submit("train-job", PYTHON, "train.py", SHARED)
     lab.submit("stopped-job", PYTHON, "-c", "import ray, time; ray.init(); time.sleep(600)")
     lab.submit("running-job", PYTHON, "steady.py", STEADY)
-    wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], 120, "stopped-job's driver")
+    wait(lambda: lab.api("/api/jobs/stopped-job")["driver_info"], "stopped-job's driver")
     commands.start(*shell(lab), ["job", "stop", "stopped-job"])
     ends = {"SUCCEEDED", "FAILED", "STOPPED"}
-    wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, 300, "six jobs to end")
-    wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], 180, "running-job's driver")
+    wait(lambda: sum(j["submission_id"] is not None and j["status"] in ends for j in lab.api("/api/jobs/")) == 6, "six jobs to end")
+    wait(lambda: lab.api("/api/jobs/running-job")["driver_info"], "running-job's driver")
     say("Serve")
     deploy_serve(lab)
-    wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], 120, "one Serve application running, one failed")
+    wait(lambda: serve_status(lab) == ["DEPLOY_FAILED", "RUNNING"], "one Serve application running, one failed")
     lab.head.exec("curl", "-sS", "--retry", "3", f"http://{lab.head.ip}:8000/")
-    wait(lambda: any(a["name"] == "lost_with_its_node" and a["state"] == "ALIVE" for a in actors(lab)), 120, "the actors driver")
+    wait(lambda: any(a["name"] == "lost_with_its_node" and a["state"] == "ALIVE" for a in actors(lab)), "the actors driver")
     return steady
 
 
@@ -102,7 +102,7 @@ def deploy_serve(lab):
 def kill_w2(lab):
     say("killing the pod w2")
     lab.pods["w2"].kill()
-    wait(lambda: dead_nodes(lab) == 1, 180, "w2 seen dead")
+    wait(lambda: dead_nodes(lab) == 1, "w2 seen dead")
     time.sleep(15)  # until the last retries and restarts have settled and been exported
 
 
