@@ -145,8 +145,8 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 		}
 		thing := Stored[E, S]{ID: k.savedID(row), Saved: row}
 		// Ray lists each thing once, but a damaged list may have millions of rows. A busy dashboard also lists an actor
-		// under no ID: of what it took from the GCS at once it keeps each actor's last message, and those after an
-		// actor's first one do not have its ID (_poll_updated_actor_table_data in ray/dashboard/modules/node/node_head.py).
+		// under no ID: of what it took from the GCS at once it keeps each actor's last message, and only the first has
+		// the ID (_poll_updated_actor_table_data in ray/dashboard/modules/node/node_head.py).
 		if thing.ID == "" || seen[thing.ID] || len(seen) == maxRows {
 			continue
 		}
