@@ -120,6 +120,8 @@ class Pod:
             **keep,
             "HOME": HOME,
             "PATH": f"{HOME}/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            # Ray gives workers the least of the processor, so beside compilers nothing would come to an end.
+            "RAY_worker_niceness": "0",
             # Drivers need the export switches too, or their tasks' definitions are not exported.
             "RAY_enable_ray_event": "1",
             "RAY_enable_core_worker_ray_event_to_aggregator": "1",
