@@ -36,7 +36,8 @@ func (b *builder) addEarlierFailures() {
 			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
 			sources = append(sources, b.requestFailed, b.applicationDeleted, b.printedInJob, b.failureElsewhere,
 				b.cancelledUnseen)
-		case connection().MatchString(root.raised.String()): // who was at its other end may have said why
+		case connection().MatchString(root.raised.String()), lateAnswer().MatchString(root.raised.String()):
+			// who was at the other end may have said why
 			sources = append(sources, b.printedInJob)
 		}
 		for _, before := range append(sources, b.warnedBefore) {
@@ -219,7 +220,7 @@ func (f *finding) isSymptom() bool {
 	notThere := ownBugs[raised.Type] || foundNothing(raised) ||
 		notLetIn().MatchString(raised.Message)
 	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
-		wordless(raised) || toldElsewhere().MatchString(raised.String())
+		wordless(raised) || toldElsewhere().MatchString(raised.String()) || output.OnlyFailed(raised.Message)
 	return notInTime || notThere || toldBefore
 }
 

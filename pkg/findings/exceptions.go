@@ -43,12 +43,14 @@ var (
 )
 
 // tellsOfOthers reports whether a program speaks of failures of others in said, its words as it raised an exception or
-// ended. An exception that a library raised speaks of its own error, unless it says how many of how many failed.
+// ended. An exception that a library raised speaks of its own error, unless it says how many of how many failed, or
+// only that something did.
 func tellsOfOthers(raised output.Exception, said string) bool {
 	if isGeneric(raised) {
 		return aboutFailures().MatchString(said) || aboutThings().MatchString(said)
 	}
-	return aboutFailures().MatchString(said) && (!raised.Library || howManyOf().MatchString(said))
+	return aboutFailures().MatchString(said) &&
+		(!raised.Library || howManyOf().MatchString(said) || output.OnlyFailed(said))
 }
 
 // howManyOf matches how many there are of how many.

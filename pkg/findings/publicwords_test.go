@@ -90,6 +90,17 @@ func TestPublicWords(t *testing.T) {
 		"a connection that failed": {1, "\x1b[36m(read pid=8)\x1b[0m (unable to get root cause for java.lang.NoClassDefFoundError)\n" + trace("OSError: HDFS connection failed"),
 			`^read failed: OSError: HDFS connection failed; before that read printed: \(unable to get root cause for java.lang.NoClassDefFoundError\)$`,
 			failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", trace("OSError: HDFS connection failed"))},
+		"a library that only failed": {1, "\x1b[36m(fit pid=7)\x1b[0m ValueError: label 7 is unknown\n" + ofLibrary("acme.TrainError: Training failed."),
+			"^fit failed: TrainError: Training failed; before that fit printed: ValueError: label 7 is unknown$",
+			failedTask(1, "fit", "TASK_EXECUTION_EXCEPTION", ofLibrary("acme.TrainError: Training failed."))},
+		"a library that says what failed": {1, "\x1b[36m(fit pid=7)\x1b[0m ValueError: label 7 is unknown\n" + ofLibrary("acme.TrainError: Training failed: no GPU 3"), "^fit failed: TrainError: Training failed: no GPU 3$",
+			failedTask(1, "fit", "TASK_EXECUTION_EXCEPTION", ofLibrary("acme.TrainError: Training failed: no GPU 3"))},
+		"a library that failed as a task had": {1, ofLibrary("acme.TrainError: Training failed."), "^read failed: OSError: torn$", failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
+		"a library that waited": {1, "\x1b[36m(Engine pid=7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory.\n" + ofLibrary("httpx.ReadTimeout: timed out"),
+			"^ask failed: ReadTimeout: timed out; before that Engine printed: torch.OutOfMemoryError: CUDA out of memory.$", failedTask(1, "ask", "TASK_EXECUTION_EXCEPTION", ofLibrary("httpx.ReadTimeout: timed out"))},
+		"a reason below what to do": {1, trace("_pickle.UnpicklingError: Weights only load failed.\n\t(1) Set weights_only to False.\n\t(2) See the message.\n\tWeightsUnpickler error: Unsupported global: GLOBAL numpy.scalar"),
+			failed + "UnpicklingError: Weights only load failed. Unsupported global: GLOBAL numpy.scalar$", nil},
+		"a reason below what it is about": {1, trace("datasets.CastError: Couldn't cast\nuid: string\nto\n{'uid': 'int'}\nbecause column names don't match"), failed + "CastError: Couldn't cast because column names don't match$", nil},
 		"an object's reason": {1, trace("KeyError: 'x'"), "; before that join failed because an object was lost: Failed to retrieve object 00ff. The object cannot be reconstructed because its lineage has been evicted",
 			failedTask(1, "join", "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", evicted)},
 		"Slurm": {1, "epoch 3 loss 1.22\nsrun: error: Node failure on node17\nslurmstepd: error: *** STEP 88123.0 ON node12 CANCELLED AT 2026-11-22T10:15:55 DUE TO NODE FAILURE ***\n" +
@@ -108,6 +119,12 @@ func TestPublicWords(t *testing.T) {
 			t.Errorf("%s: %s: %s", name, root.Kind, root.Title)
 		}
 	}
+}
+
+// ofLibrary is the log of a driver, or the error of a task, with an exception that a library raised.
+func ofLibrary(raised string) string {
+	return "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n    run()\n" +
+		"  File \"/v/site-packages/acme/api.py\", line 9, in run\n    raise error\n" + raised + "\n"
 }
 
 // reworded is the traceback of a task that raised an exception while it handled one of a library.

@@ -14,6 +14,8 @@ import (
 var (
 	// clientGaveUp matches what clients of HTTP say of an answer that did not come in time.
 	clientGaveUp = lazyregexp.New(`(?i)\btimed? ?out\b|^(?:Read|ServerTimeout|Server)?Timeout|\b(?:408|504)\b`)
+	// lateAnswer matches exceptions of clients of any service that did not answer in time.
+	lateAnswer = lazyregexp.New(`^\w*Timeout|(?i:\btimed out\b)`)
 	// cutRequest matches a record of a replica about a request whose client, or Serve's proxy, gave up waiting
 	// (access_log_msg in ray/serve/_private/logging_utils.py).
 	cutRequest = lazyregexp.New(
@@ -57,8 +59,9 @@ func (b *builder) requestCut(end, root *finding) string {
 	})
 }
 
-// failedRequest matches a record of a replica about a request that failed; the exception stands below it.
-var failedRequest = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S{1,200}) [^\n]{1,300}-- Request failed\.`)
+// failedRequest matches a record of a replica about an error. If it is about a request, the exception stands below it:
+// Serve logs it, an application for language models, or the program's own handler.
+var failedRequest = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S{1,200}) [^\n]{1,300}?-- `)
 
 // requestFailed returns, for the title of root, what a replica of Serve had raised, as its log says, when the client of
 // a job was told that the server had failed; "" if no replica's log tells of that.

@@ -137,8 +137,9 @@ var (
 	// objectRepr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>". Its group is
 	// the first word.
 	objectRepr = lazyregexp.New(`<([\w.]+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
-	// reasonHeading matches how a line of a message begins that has the reason: "Last error:" of NCCL.
-	reasonHeading = lazyregexp.New(`(?i)^(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:`)
+	// reasonHeading matches how a line of a message begins that has the reason: "Last error:" of NCCL, "because" of
+	// datasets, and an error of another name below what to do about it, as of torch.load.
+	reasonHeading = lazyregexp.New(`(?i)^(?:(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:|because\b|\t\w+ error:)`)
 )
 
 var (
@@ -226,6 +227,9 @@ func (r *exceptionReader) readLine(line string) (goOn bool) {
 	reason := reasonHeading().FindString(line)
 	if reason != "" && r.last.Type != "" && (r.restAt < 0 || r.last.Message == "") {
 		r.restAt = r.next - len(line) + len(reason)
+		if reason == "because" {
+			r.restAt -= len(reason)
+		}
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if m := taskHeading().FindStringSubmatch(line); m != nil {

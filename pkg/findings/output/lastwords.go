@@ -16,6 +16,8 @@ type candidate struct {
 	said  string
 	worth worth
 	who   string // the worker, and what it ran; "" for the program itself
+	// heading says that the traceback of what the worker raised stands below it.
+	heading bool
 	// passing says that the program went on after it if it printed more: Ray, or a library in C++, reported an error.
 	passing bool
 }
@@ -53,6 +55,7 @@ const (
 func (q question) answer(candidates iter.Seq[candidate], known string) (found candidate) {
 	foundRank := len(q.best) // that of found in q.best: the less the better
 	own, lines := 0, 0       // how many lines were looked at: without a level, and in all
+	told := ""               // the worker that said the last known error
 	message := onlyWords(known[strings.LastIndex(known, ": ")+1:])
 	known = onlyWords(known)
 	for c := range candidates {
@@ -69,10 +72,12 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 			continue
 		case c.passing && own > 0: // the program printed more below it: it went on
 			continue
+		case c.heading && c.who == told: // that error was in the traceback
+			continue
 		case repeated(known, c.said), len(message) >= minMessage && triesAgain().MatchString(c.said) &&
 			strings.Contains(onlyWords(c.said), message):
 			if c.worth == anError || c.worth == stepFailed {
-				own, lines = 0, 0
+				own, lines, told = 0, 0, c.who
 				continue
 			}
 		case rank >= 0 && rank < foundRank:
@@ -227,14 +232,20 @@ func (c *candidate) complete(below [2]string) {
 func workerCandidates(log string, isRays func(class string) bool,
 	conditions []func(line string) bool) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		below, printed := "", map[string]int{} // printed: lines without a level, by the mark of their process
-		for _, whole := range slices.Backward(strings.Split(log[max(0, len(log)-maxLastText):], "\n")) {
+		// Of the lines below the one that is read: the nearest one, those without a mark, and by the mark of their
+		// process the lines, and how many had no level.
+		below, unmarked, rest, printed := "", "", map[string]string{}, map[string]int{}
+		all := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
+		for n, whole := range slices.Backward(all) {
 			m, line, next := workerMark().FindStringSubmatch(whole), withoutMarks(whole), below
 			below = strings.TrimSpace(Printable(line))
 			if m == nil {
+				unmarked = (line + "\n" + unmarked)[:min(len(line)+1+len(unmarked), maxRest)]
 				continue
 			}
 			mark, name := m[0], m[1]+m[2] // one of the two groups is what the worker ran
+			text := line + "\n" + unmarked + rest[mark]
+			rest[mark], unmarked = text[:min(len(text), maxRest)], ""
 			if name == "" || isRays(name) {
 				continue
 			}
@@ -242,14 +253,19 @@ func workerCandidates(log string, isRays func(class string) bool,
 			crashed := at == 0
 			if !crashed && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) ||
 				frameLine().MatchString(line) || saysNothing().MatchString(line) ||
-				closingLine().MatchString(line) || ofChild().MatchString(line)) {
+				closingLine().MatchString(line) || ofChild().MatchString(line) ||
+				inLoggedTraceback(line, withoutMarks(all[max(0, n-1)]))) {
 				continue // also code and frames of a traceback, and what Ray passed on
 			}
-			c := candidate{who: Printable(name)}
+			c := candidate{who: Printable(name), heading: strings.HasSuffix(next, TracebackStart)}
 			if c.worth, c.said = worthOf(line); crashed {
 				c.worth, c.said = anError, crash
 			}
-			c.complete([2]string{strings.TrimSpace(Printable(next))})
+			if c.isError() && !crashed {
+				c.joinBelow(text)
+			} else {
+				c.complete([2]string{next})
+			}
 			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
 				continue
 			}
@@ -267,6 +283,20 @@ func workerCandidates(log string, isRays func(class string) bool,
 			if !yield(c) {
 				return
 			}
+		}
+	}
+}
+
+// maxRest is how many bytes below a line of a worker may belong to it.
+const maxRest = 2 << 10
+
+// joinBelow adds to an error that a worker printed the lines below that it needs, and the causes that they say. text is
+// what the worker printed from the error on.
+func (c *candidate) joinBelow(text string) {
+	alone := c.said
+	for whole := range ownCandidates(text) {
+		if strings.HasPrefix(whole.said, alone) {
+			c.said = whole.said
 		}
 	}
 }

@@ -245,3 +245,27 @@ func TestOwnLines(t *testing.T) {
 		says.Equal(t, OwnLines(line), map[bool]string{true: line}[own], "%q", line)
 	}
 }
+
+// TestFramesInRecordsOfWorkers: of a traceback of which a worker printed each line as a record, no frame, no code, no
+// line of carets and, if the exception is known, not the words above it are told.
+func TestFramesInRecordsOfWorkers(t *testing.T) {
+	const (
+		mark   = "\x1b[36m(Rank pid=7)\x1b[0m "
+		header = mark + "ERROR 11-27 10:00:09 [worker_base.py:621] "
+		warned = "misc/ibvwrap.cc:183 NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory"
+		raised = "RuntimeError: NCCL error: unhandled system error"
+		trace  = header + "Error executing method 'init_device'.\n" + header + "Traceback (most recent call last):\n" +
+			header + "  File \"/v/vllm/worker.py\", line 6, in init\n" + header + "    raise RuntimeError(error)\n" +
+			header + "    ^^^^^^^^^^^^^^^^^^^^^^^^^\n" + header + raised + "\n"
+	)
+	for known, want := range map[string]string{
+		"Rank.init failed: " + raised: warned,
+		"Rank.init failed":            strings.TrimPrefix(header, mark) + raised,
+	} {
+		_, said, _ := SaidByWorkers(mark+warned+"\n"+trace, known, func(string) bool { return false })
+		says.Equal(t, said, want, "%s", known)
+	}
+	const other = mark + "cannot read shard 3\n" + mark + "Traceback (most recent call last):\n" + mark + "  File \"/app/a.py\", line 6, in read\n"
+	_, said, _ := SaidByWorkers(other+"\x1b[36m(Ask pid=8)\x1b[0m "+raised+"\n", raised, func(string) bool { return false })
+	says.Equal(t, said, "cannot read shard 3", "above the traceback of another worker")
+}

@@ -33,8 +33,8 @@ var (
 	stepOfMake = lazyregexp.New(`(?i)` + stepByMake)
 	seeAbove   = lazyregexp.New(SeeAbove)
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
-	// from, and no more.
-	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?$`)
+	// from, and no more than signs, as the line of carets below a traceback's code.
+	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?\W*$`)
 	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka and compilers print at
 	// any level after their last error, and says no more.
 	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |Ray Data or Ray Core internal code\. If you )|^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
@@ -224,6 +224,9 @@ func OnlyStatus(line string) bool {
 	at := exitStatus().FindStringIndex(line)
 	return at != nil && !reasonBehind().MatchString(line[at[1]:])
 }
+
+// OnlyFailed reports whether a message only says that something failed, and neither why nor with which status.
+func OnlyFailed(message string) bool { return onlyFailed().MatchString(message) }
 
 // OfRay reports whether Ray itself printed a line into the log of a driver or a worker.
 func OfRay(line string) bool { return rayLine().MatchString(line) || rayError().MatchString(line) }
