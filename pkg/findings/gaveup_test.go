@@ -97,6 +97,7 @@ const (
 	noLaunch    = "Could not create the actor because worker startup repeatedly failed.\n" + gaveUp
 	noGroup     = "Could not create the actor because its associated placement group was removed.\n" + groupGone
 	raylet      = "python3: error while loading shared libraries: libz.so.1\n[2026-11-22 10:14:00,012 E 88 88] (raylet) worker_pool.cc:586: Some workers of the worker process(212) have not registered within the timeout. The process is dead, probably it crashed during start.\n"
+	pinned      = "The node specified via NodeAffinitySchedulingStrategy doesn't exist any more or is infeasible, and soft=False was specified."
 	unscheduled = "ray.exceptions.ActorUnschedulableError: The actor is not schedulable: "
 )
 
@@ -168,6 +169,18 @@ func TestGaveUp(t *testing.T) {
 			found: "^produce failed: TimeoutError: prices-2 is late$", severity: findings.Error,
 			root: "raised KeyError: 'prices'; before that produce failed: TimeoutError: prices-2 is late$",
 		},
+		"an actor of a node that was lost": {
+			events: append(nodeLostAt("10:15:40"), deadActor("Pinned", "actorUnschedulableContext", pinned, "ACTOR_UNSCHEDULABLE_ERROR")...),
+			log:    trace(unscheduled + pinned), kind: findings.Unschedulable,
+			found: "^Actor Pinned could not be scheduled: The node specified via NodeAffinitySchedulingStrategy ", severity: findings.Error,
+			root: "^Node 10.0.0.2 died unexpectedly: ",
+		},
+		"a task of a node that never was": {
+			events: append(aliveNodes(), failedTask(1, "warm", "TASK_UNSCHEDULABLE_ERROR", pinned)...),
+			log:    trace("ray.exceptions.TaskUnschedulableError: The task is not schedulable: " + pinned), kind: findings.Unschedulable,
+			found: "^warm could not be scheduled: ", severity: findings.Error,
+			root: "^warm could not be scheduled: The node specified via NodeAffinitySchedulingStrategy ",
+		},
 		"group, and the driver went on": {
 			events: failedTask(1, "queued", "TASK_PLACEMENT_GROUP_REMOVED",
 				groupGone+" lease_id=0500000001000000ffff, name=queued"),
@@ -187,6 +200,25 @@ func TestGaveUp(t *testing.T) {
 			says.True(t, i >= 0 && r.Findings[i].Kind == c.kind && r.Findings[i].Severity == c.severity,
 				"no %s %s like %q: %+v", c.severity, c.kind, c.found, r.Findings)
 		})
+	}
+}
+
+// TestGroupGivenUp: whoever waited in vain for a placement group may remove it before it raises an exception. A group
+// that was removed long before explains nothing.
+func TestGroupGivenUp(t *testing.T) {
+	const group = `"placementGroupId": "AgICAgICAgICAgICAgIBAAAA", `
+	const removed = "[2026-11-22 %s,101 I 55 55] (gcs_server) gcs_placement_group_manager.cc:482: Placement group of an id, %s01000000 is removed successfully.\n"
+	const raised = "TimeoutError: Timed out waiting for placement groups to be ready"
+	for at, want := range map[string]string{
+		"10:15:52": "Placement group pg0 was never placed: it asks for 1 bundle of 1 CPU, 8 GPU, STRICT_PACK, and no node has any GPU",
+		"10:13:52": "Job raysubmit_bad failed: its driver raised " + raised,
+	} {
+		dir := submissionWithLog(t, 1, trace(raised), append(aliveNodes(), driverOf(1, "raysubmit_bad"),
+			eventOf("pgd", "PLACEMENT_GROUP_DEFINITION_EVENT", "placementGroupDefinitionEvent", group+`"name": "pg0", "strategy": "STRICT_PACK", "creatorJobId": "AAAAAQ==", "bundles": [{"unitResources": {"CPU": 1.0, "GPU": 8.0}}]`),
+			eventOf("pgl", "PLACEMENT_GROUP_LIFECYCLE_EVENT", "placementGroupLifecycleEvent", group+`"stateTransitions": [{"timestamp": "2026-11-22T10:12:52Z", "state": "PENDING", "schedulingState": "INFEASIBLE"}, {"timestamp": "2026-11-22T`+at+`Z", "state": "REMOVED"}]`))...)
+		storeLog(t, dir, "gcs_server.out", fmt.Sprintf(removed, at, strings.Repeat("02", 14)))
+		_, chain := badJob(t, dir)
+		says.Equal(t, chain[len(chain)-1].Title, want, "%s", at)
 	}
 }
 

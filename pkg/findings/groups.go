@@ -50,14 +50,15 @@ func (g *group) totalDemand() map[string]float64 {
 const longWait = 5e9
 
 // hasWaited reports whether the group was still waiting when the session ended, or had waited for at least longWait
-// when its job failed and it was removed.
+// when its job failed and it was removed, or when its program gave up and removed it shortly before it failed.
 func (g *group) hasWaited(b *builder) bool {
 	j := b.jobOfID(g.Job)
 	switch g.State {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
 		return !j.succeededOrStopped()
 	case "REMOVED":
-		return !g.Placed && g.endedWithJob && g.ended-g.Requested >= longWait &&
+		gaveUp := j != nil && g.ended != 0 && j.End >= g.ended && j.End-g.ended <= atTheEnd
+		return !g.Placed && (g.endedWithJob || gaveUp) && g.ended-g.Requested >= longWait &&
 			(j == nil || j.SubmissionID == "" || j.Status == jobstatus.Failed)
 	}
 	return false

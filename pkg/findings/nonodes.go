@@ -10,9 +10,11 @@ import (
 )
 
 // nodesRefused matches the records in which the autoscaler says that it got no node, or could not do its work
-// (node_launcher.py and autoscaler.py of ray/autoscaler/_private).
+// (node_launcher.py and autoscaler.py of ray/autoscaler/_private, and autoscaler.py and KubeRay's cloud_provider.py of
+// ray/autoscaler/v2).
 var nodesRefused = lazyregexp.New(
-	`(?m)^[^\n]*\sERROR (?:node_launcher|autoscaler)\.py:\d+ -- (?:NodeLauncher\d+|StandardAutoscaler): `)
+	`(?m)^[^\n]*\sERROR (?:node_launcher\.py:\d+ -- NodeLauncher\d+: |autoscaler\.py:\d+ -- (?:StandardAutoscaler: )?|` +
+		`cloud_provider\.py:\d+ -- Error launching nodes: )`)
 
 // tellMissingNodes adds to the titles of what no node could take why no further node came while it waited.
 func (b *builder) tellMissingNodes() {

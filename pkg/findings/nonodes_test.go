@@ -31,15 +31,18 @@ func TestNoNodeCame(t *testing.T) {
 		events []string
 		want   string
 	}{
-		"nothing is known":   {"2026-11-22 10:16:20,502\tINFO autoscaler.py:141 -- The autoscaler took 0.1 seconds\n", nil, ""},
-		"no capacity":        {launcher, nil, capacity},
-		"no rights":          {launcher + update, nil, "; the autoscaler got no node: HTTPError: 403 Client Error: Forbidden"},
-		"before it waited":   {strings.Replace(launcher, "10:16", "10:06", 1), nil, ""},
-		"a volume":           {"", pod("FailedAttachVolume", "10:12:20"), attached},
-		"a volume, before":   {"", pod("FailedAttachVolume", "10:01:20"), ""},
-		"a pod that started": {"", append(pod("FailedAttachVolume", "10:12:20"), pod("Started", "10:13:20")...), ""},
-		"a pod that ended":   {"", pod("OOMKilling", "10:12:20"), ""},
-		"both":               {launcher, pod("FailedAttachVolume", "10:12:20"), capacity},
+		"nothing is known": {"2026-11-22 10:16:20,502\tINFO autoscaler.py:141 -- The autoscaler took 0.1 seconds\n", nil, ""},
+		"no capacity":      {launcher, nil, capacity},
+		"no rights":        {launcher + update, nil, "; the autoscaler got no node: HTTPError: 403 Client Error: Forbidden"},
+		"no rights, told by the second autoscaler": {strings.Replace(update, "StandardAutoscaler: Error during autoscaling.", "403 Client Error: Forbidden", 1), nil, "; the autoscaler got no node: HTTPError: 403 Client Error: Forbidden"},
+		"no rights to launch":                      {strings.Replace(update, "autoscaler.py:372 -- StandardAutoscaler: Error during autoscaling.", "cloud_provider.py:178 -- Error launching nodes: 403 Client Error: Forbidden", 1), nil, "; the autoscaler got no node: HTTPError: 403 Client Error: Forbidden"},
+		"no rights to end nodes":                   {strings.Replace(update, "autoscaler.py:372 -- StandardAutoscaler: Error during autoscaling.", "cloud_provider.py:152 -- Error terminating nodes: 403 Client Error: Forbidden", 1), nil, ""},
+		"before it waited":                         {strings.Replace(launcher, "10:16", "10:06", 1), nil, ""},
+		"a volume":                                 {"", pod("FailedAttachVolume", "10:12:20"), attached},
+		"a volume, before":                         {"", pod("FailedAttachVolume", "10:01:20"), ""},
+		"a pod that started":                       {"", append(pod("FailedAttachVolume", "10:12:20"), pod("Started", "10:13:20")...), ""},
+		"a pod that ended":                         {"", pod("OOMKilling", "10:12:20"), ""},
+		"both":                                     {launcher, pod("FailedAttachVolume", "10:12:20"), capacity},
 	} {
 		dir := rareEvents(t, slices.Concat(submission(open), []string{driverOf(1, open)}, aliveNodes(), waits, c.events))
 		storeLog(t, dir, "monitor.log", c.log)

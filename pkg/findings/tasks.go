@@ -375,6 +375,9 @@ const startupFailed = "Failed to startup worker after"
 var groupIsGone = lazyregexp.New(
 	`Required placement group [0-9a-f]+ is removed|its associated placement group was removed`)
 
+// pinnedNodeGone is in Ray's message about what only one node should run, which is not there (any more).
+const pinnedNodeGone = "The node specified via NodeAffinitySchedulingStrategy doesn't exist any more"
+
 // notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. task names it in
 // the title, key is the finding's key, and text is Ray's message.
 func (b *builder) notScheduled(task, key, text string) *finding {
@@ -398,6 +401,9 @@ func (b *builder) notScheduled(task, key, text string) *finding {
 	}
 	f := b.findOrAdd(Unschedulable, key)
 	f.Title = fmt.Sprintf("%s could not be scheduled: %s", task, output.FirstSentence(text))
+	if strings.Contains(text, pinnedNodeGone) {
+		b.linkLostObject(f, "", text)
+	}
 	return f
 }
 
