@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -133,6 +134,52 @@ func TestDamageWhileRunning(t *testing.T) {
 	says.Equal(t, count(s.metrics.damaged), 1, "counted")
 	if names := quarantined(t, dir); len(names) != 1 || len(segments(t, dir)) != 0 {
 		t.Errorf("set aside %v, left %v", names, segments(t, dir))
+	}
+}
+
+// TestDamagedRecordsWhileRunning: a record whose header or table is damaged after it was written, and the end of a
+// segment that was cut off, are lost when they are to be shipped, and hold up nothing, however large chunks are.
+func TestDamagedRecordsWhileRunning(t *testing.T) {
+	flip := func(at int) func([]byte, int64) []byte {
+		return func(b []byte, record int64) []byte {
+			b[record+int64(at)] ^= 0x41
+			return b
+		}
+	}
+	all := func(i int) []string { return []string{line("a", i), line("b", i), line("a", i+100)} }
+	for name, test := range map[string]struct {
+		harm func(b []byte, record int64) []byte
+		left [][]string // of the batches 0 to 2
+	}{
+		"header": {flip(5), [][]string{all(0), all(2)}},
+		"table":  {flip(headerBytes + 9), [][]string{all(0), all(2)}},
+		"cut":    {func(b []byte, record int64) []byte { return b[:record+headerBytes] }, [][]string{all(0)}},
+		"cut within the data": {func(b []byte, record int64) []byte {
+			return b[:bytes.Index(b[record:], []byte(line("b", 1)))+int(record)+5]
+		}, [][]string{all(0), {line("a", 1)}}},
+	} {
+		for _, limit := range []int64{1 << 20, 40} {
+			t.Run(fmt.Sprintf("%s, %d", name, limit), func(t *testing.T) {
+				dir := t.TempDir()
+				s := reopen(t, dir, testOptions())
+				mustAppend(t, s, all(0)...)
+				record := s.active.size
+				mustAppend(t, s, all(1)...)
+				mustAppend(t, s, all(2)...)
+				path := segments(t, dir)[0]
+				harmed := test.harm(must.Get(os.ReadFile(path))(t), record)
+				must.OK(t, os.WriteFile(path, harmed, 0o600))
+				b := newStore()
+				drain(t, s, b, limit)
+				mustAppend(t, s, all(3)...)
+				drain(t, s, b, limit)
+				checkStored(t, b, append(slices.Concat(test.left...), all(3)...), 1)
+				b.checkGaps(t)
+				if names := quarantined(t, dir); len(names) != 1 || len(segments(t, dir)) != 0 {
+					t.Errorf("set aside %v, left %v", names, segments(t, dir))
+				}
+			})
+		}
 	}
 }
 

@@ -74,7 +74,8 @@ func (osDisk) listFiles(dir string) ([]fs.FileInfo, error) {
 
 func (osDisk) free(dir string) int64 {
 	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	// A file system of no size, as some network shares and FUSE have, does not know what is free either.
+	if err := unix.Statfs(dir, &fs); err != nil || fs.Blocks == 0 || fs.Bsize <= 0 {
 		return restartGap
 	}
 	return int64(min(fs.Bavail, restartGap/uint64(fs.Bsize)) * uint64(fs.Bsize))

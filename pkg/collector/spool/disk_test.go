@@ -240,3 +240,10 @@ func TestFailingDiskDoesNotFillTheLog(t *testing.T) {
 		}
 	})
 }
+
+// TestUnknownSize: where a file system does not know its size, as /proc, what it has free is not known: it is not full.
+func TestUnknownSize(t *testing.T) {
+	if free := (osDisk{}).free("/proc"); free != restartGap {
+		t.Errorf("%d bytes are free", free)
+	}
+}

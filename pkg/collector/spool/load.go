@@ -275,16 +275,16 @@ func (l *loader) addBlocks(rec record) (intact bool, err error) {
 			continue
 		}
 		key := string(b.key)
-		if check := l.spool.opts.Check; check != nil && l.spool.streams[key] == nil { // it is not known to be good yet
+		st := l.spool.streams[key]
+		if check := l.spool.opts.Check; check != nil && st == nil { // it is not known to be good yet
 			if err := check(key); err != nil {
 				l.spool.metrics.foreign.Inc()
 				l.foreign = err
 				continue
 			}
 		}
-		st := l.spool.findOrMakeStream(key)
-		if st == nil {
-			return false, fmt.Errorf("more than %d streams", maxStreams)
+		if st == nil { // also beyond maxStreams: beside those that waited, deleted segments may be there again
+			st = l.spool.makeStream(key)
 		}
 		l.spans = append(l.spans, loadedSpan{st, b.streamID,
 			span{segment: l.segment, at: rec.at, last: rec.at, start: b.start, n: b.n, arrived: arrived}})

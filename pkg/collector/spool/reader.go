@@ -27,7 +27,8 @@ type reader struct {
 
 // Read reads across blocks and segments, at most to the end of the current block at a time. It returns the last bytes
 // of a block only if the block's checksum is right: otherwise the error is errDamaged, and the block's bytes are
-// dropped from the stream.
+// dropped from the stream. So are those whose record cannot be read any more, and those behind the end of a file that
+// was cut.
 func (r *reader) Read(p []byte) (int, error) {
 	switch {
 	case r.err != nil:
@@ -43,18 +44,28 @@ func (r *reader) Read(p []byte) (int, error) {
 		}
 	}
 	p = p[:min(int64(len(p)), r.block.n-r.doneBytes, r.end-r.at)]
-	if n, err := r.walk.file.ReadAt(p, r.block.dataAt+r.doneBytes); n < len(p) {
-		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, noEOF(err))
+	n, err := r.walk.file.ReadAt(p, r.block.dataAt+r.doneBytes)
+	switch {
+	case n < len(p) && errors.Is(err, io.EOF):
+		return 0, r.loseBytes(r.block.start, r.block.n)
+	case n < len(p):
+		return 0, fmt.Errorf("read %s: %w", r.walk.segment.path, err)
 	}
 	r.runningSum = crc32.Update(r.runningSum, castagnoli, p)
-	r.doneBytes += int64(len(p))
+	r.doneBytes += int64(n)
 	if r.doneBytes == r.block.n && r.runningSum != r.block.checksum {
-		r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, r.block.n, errDamaged)
-		r.stream.spool.dropDamaged(r.stream, r.walk.segment, r.block.start, r.block.n)
-		return 0, r.err
+		return 0, r.loseBytes(r.block.start, r.block.n)
 	}
-	r.at += int64(len(p))
-	return len(p), nil
+	r.at += int64(n)
+	return n, nil
+}
+
+// loseBytes drops n unreadable bytes from the stream, from the local offset start on, and ends reading with the error
+// that it returns, which wraps errDamaged.
+func (r *reader) loseBytes(start, n int64) error {
+	r.err = fmt.Errorf("read %s: %d bytes: %w", r.walk.segment.path, n, errDamaged)
+	r.stream.spool.dropDamaged(r.stream, r.walk.segment, start, n)
+	return r.err
 }
 
 // seekBlock makes the block that holds the local offset the one being read, at that offset. It goes on in the walk that
@@ -65,10 +76,10 @@ func (r *reader) seekBlock(offset int64) error {
 	if err != nil {
 		return err
 	}
-	// A walk only goes forward in the file. A span that follows in the stream may lie before the last one, if one of
-	// them was moved there.
+	// A walk only goes forward in the file, up to what was its end. A span that follows in the stream may lie before the
+	// last one, or behind that end, if one of them was moved there.
 	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passedEnd <= offset &&
-		(r.span == sp.start || r.walk.lastRecord <= sp.at)
+		(r.span == sp.start || r.walk.lastRecord <= sp.at) && sp.last < r.walk.window.size
 	if !ahead {
 		if err := r.Close(); err != nil {
 			return err
@@ -86,20 +97,28 @@ func (r *reader) seekBlock(offset int64) error {
 	r.span = sp.start
 	for {
 		b, err := r.walk.nextBlock()
-		if err != nil {
-			return noEOF(err)
-		}
-		if b.start <= offset && offset < b.start+b.n {
-			// The bytes before the offset are read only for the checksum.
-			before := offset - b.start
-			sum, err := checksumAt(r.walk.file, b.dataAt, before, make([]byte, min(before, windowBytes)))
-			if err != nil {
-				return noEOF(err)
-			}
-			r.block, r.doneBytes, r.runningSum = b, before, sum
-			return nil
+		switch {
+		case err == nil && b.start <= offset && offset < b.start+b.n:
+			return r.beginBlock(b, offset-b.start)
+		case err == nil && offset < b.start && b.start < sp.end(): // a later block of the span
+			return r.loseBytes(offset, b.start-offset)
+		case errors.Is(err, io.EOF), err == nil && r.walk.lastRecord > sp.last: // the span ends without it
+			return r.loseBytes(offset, sp.end()-offset)
+		case err != nil:
+			return err
 		}
 	}
+}
+
+// beginBlock makes b the block being read, from its byte before on. The bytes before that are read only for the
+// checksum.
+func (r *reader) beginBlock(b block, before int64) error {
+	sum, err := checksumAt(r.walk.file, b.dataAt, before, make([]byte, min(before, windowBytes)))
+	if errors.Is(err, io.EOF) {
+		return r.loseBytes(b.start, b.n)
+	}
+	r.block, r.doneBytes, r.runningSum = b, before, sum
+	return err
 }
 
 // Close closes the segment that is being read, if there is one.
@@ -189,6 +208,11 @@ func (w *walk) nextBlock() (next block, err error) {
 			return block{}, io.EOF
 		}
 		rec, err := w.window.readRecord(w.nextRecord)
+		if errors.Is(err, errDamaged) { // since it was written: what is readable behind it counts, as when it is loaded
+			if w.nextRecord, err = w.window.findRecord(w.nextRecord + 1); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			return block{}, err
 		}

@@ -140,8 +140,8 @@ func (w *window) readBytes(offset int64, n int) ([]byte, error) {
 			w.buf = make([]byte, 0, n)
 		}
 		w.at, w.buf = offset, w.buf[:min(int64(cap(w.buf)), w.size-offset)]
-		if got, err := w.file.ReadAt(w.buf, offset); got < len(w.buf) {
-			w.buf = w.buf[:0]
+		got, err := w.file.ReadAt(w.buf, offset)
+		if w.buf = w.buf[:got]; got < n {
 			return nil, err
 		}
 	}

@@ -298,6 +298,10 @@ func (s *Spool) findOrMakeStream(key string) *Stream {
 	if len(s.streams) >= maxStreams {
 		return nil
 	}
+	return s.makeStream(key)
+}
+
+func (s *Spool) makeStream(key string) *Stream {
 	st := &Stream{spool: s, key: key, id: rand.Uint64()}
 	s.streams[key] = st
 	return st

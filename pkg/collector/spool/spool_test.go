@@ -289,6 +289,29 @@ func TestTooManyWholes(t *testing.T) {
 	mustAppend(t, s, line("a", 1))
 }
 
+// TestMoreStreamsOnDisk: a segment with more streams than may wait together with those of the segments before it, which
+// are there again because they could not be deleted, is read as any other.
+func TestMoreStreamsOnDisk(t *testing.T) {
+	dir, later := t.TempDir(), t.TempDir()
+	list := make([]Lines, maxStreams)
+	for i := range list {
+		list[i] = Lines{fmt.Sprint("stream ", i), []byte("x\n")}
+	}
+	s := reopen(t, dir, testOptions())
+	must.OK(t, s.Append(t.Context(), list))
+	must.OK(t, s.Close())
+	s = reopen(t, later, testOptions())
+	mustAppend(t, s, line("a", 1))
+	must.OK(t, s.Close())
+	must.OK(t, os.Rename(segments(t, later)[0], filepath.Join(dir, segmentName(1000))))
+	s = reopen(t, dir, testOptions())
+	says.True(t, len(s.Streams()) == maxStreams+1 && len(quarantined(t, dir)) == 0, "%d streams wait, %v set aside",
+		len(s.Streams()), quarantined(t, dir))
+	if err := s.Append(t.Context(), batchOf(line("b", 1))); !errors.Is(err, ErrFull) {
+		t.Errorf("another stream: %v, want ErrFull", err)
+	}
+}
+
 // TestDiskFaults: whatever operation of a batch fails, and however often, the batch is refused, nothing else is hurt,
 // and when the disk is well again so is the spool.
 func TestDiskFaults(t *testing.T) {

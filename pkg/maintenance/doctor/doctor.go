@@ -205,10 +205,13 @@ func (r *Report) Space(check, flag, dir string, want int64) {
 		r.Fail(check, "%s: %v: set %s", dir, err, flag)
 		return
 	}
-	if free := int64(disk.Bavail) * disk.Bsize; free < want {
+	switch free := int64(disk.Bavail) * disk.Bsize; {
+	case disk.Blocks == 0: // some network shares and FUSE
+		r.OK(check, "the file system of %s does not tell what is free", dir)
+	case free < want:
 		r.Warn(check, "%s free in %s, %s may be needed: free some, or set %s", human.Bytes(free), dir, human.Bytes(want),
 			flag)
-	} else {
+	default:
 		r.OK(check, "%s free in %s", human.Bytes(free), dir)
 	}
 }
