@@ -125,7 +125,7 @@ func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 			return nil, err
 		}
 	}
-	if s.store == nil || s.storage != o.storage {
+	if s.store == nil || !s.storage.Equal(&o.storage) {
 		store, err := o.openStore(ctx, log)
 		if err != nil {
 			return nil, err

@@ -255,6 +255,25 @@ func TestMistakesThatPass(t *testing.T) {
 	}
 }
 
+// TestStoreIsOpenedOnce: attempts that fail for another reason use one store, and open another only for other settings.
+func TestStoreIsOpenedOnce(t *testing.T) {
+	tr := try(t, []string{"--spool-dir=DIR/spool", "--storage-backend-config-path=DIR/settings.json"}, nil)
+	for name, text := range map[string]string{"spool": "", "settings.json": "{}"} {
+		must.OK(t, os.WriteFile(filepath.Join(tr.dir, name), []byte(text), 0o600))
+	}
+	tr.start()
+	tr.fails()
+	first := tr.s.store
+	tr.again <- time.Time{}
+	tr.fails()
+	says.True(t, first != nil && tr.s.store == first, "another attempt has opened the store anew")
+	must.OK(t, os.WriteFile(filepath.Join(tr.dir, "settings.json"), []byte(`{"storage-root-dir": "x"}`), 0o600))
+	tr.again <- time.Time{}
+	tr.fails()
+	says.True(t, tr.s.store != first, "other settings have not opened another store")
+	tr.terminated("--spool-dir")
+}
+
 // TestSettingsOfLaterVersions: names that are no settings do not keep the collector from storing. They are told in its
 // log, in its metrics and by doctor.
 func TestSettingsOfLaterVersions(t *testing.T) {

@@ -245,6 +245,13 @@ func (c *Config) IsLocal() bool {
 	return name == "local" || name == "localtest"
 }
 
+// Equal says whether two configurations have the same settings, which may have been read at different times.
+func (c *Config) Equal(other *Config) bool {
+	a, b := *c, *other
+	a.localDir, b.localDir = nil, nil // of the flags that each was read by
+	return a == b
+}
+
 // IsAt says whether two configurations name the same place, as far as their settings are spelled alike. A region and a
 // profile count because each may mean another cloud or server, where the same name is another bucket.
 func (c *Config) IsAt(other *Config) bool {

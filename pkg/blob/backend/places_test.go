@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -40,8 +39,6 @@ func TestBackendsAreEverywhere(t *testing.T) {
 			"pkg/kubernetes/inject/options.go": name,
 		}
 		if name != "local" {
-			says.True(t, (&Config{Backend: name}).CheckBucket() != nil,
-				"backend %s: Config.CheckBucket does not ask for its bucket", name)
 			places["config/helm/values.yaml"] = "\n  " + name + ":\n"
 			places["config/helm/templates/_helpers.tpl"] = `eq $s.backend "` + name + `"`
 			short := strings.TrimSuffix(name, "blob") // as its policies and its tests are called
@@ -62,29 +59,6 @@ func TestBackendsAreEverywhere(t *testing.T) {
 		says.True(t, slices.Contains(inChart["backend"].Enum, name),
 			"backend %s: config/helm/values.schema.json does not allow it", name)
 	}
-}
-
-// TestBucketsArePlaces: whatever the backend, two buckets, or buckets of two servers, are not the same place: a copy from
-// one to the other would be refused.
-func TestBucketsArePlaces(t *testing.T) {
-	configured := func() (*Config, *pflag.FlagSet) {
-		c, fs := new(Config), pflag.NewFlagSet("test", pflag.ContinueOnError)
-		c.AddFlags(fs)
-		c.Backend = "s3" // all but the local one have buckets
-		return c, fs
-	}
-	one, flags := configured()
-	found := 0
-	flags.VisitAll(func(f *pflag.Flag) {
-		if !regexp.MustCompile(`^[a-z0-9]+-(bucket|container|endpoint)$`).MatchString(f.Name) {
-			return
-		}
-		found++
-		other, fs := configured()
-		must.OK(t, fs.Set(f.Name, "https://other.example.com"))
-		says.True(t, !one.IsAt(other), "--%s makes no other place: Config.IsAt does not have it", f.Name)
-	})
-	says.True(t, found >= 7, "only %d flags name buckets and servers", found)
 }
 
 // guides are the texts of the guides for providers of Kubernetes.
