@@ -127,8 +127,8 @@ func statusText(s string) string {
 	if !strings.HasPrefix(s, "====") {
 		return s
 	}
-	var kept []string
-	usage := false
+	var kept strings.Builder
+	usage, separator := false, ""
 	for line := range strings.SplitSeq(s, "\n") {
 		switch {
 		case strings.HasPrefix(line, "===="):
@@ -139,8 +139,10 @@ func statusText(s string) string {
 			usage = false
 		}
 		if !usage {
-			kept = append(kept, line)
+			_, _ = kept.WriteString(separator)
+			_, _ = kept.WriteString(line)
+			separator = "\n"
 		}
 	}
-	return strings.Join(kept, "\n")
+	return kept.String()
 }

@@ -4,10 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -132,6 +137,37 @@ func TestDeletedFolder(t *testing.T) {
 	says.Equal(t, r.stored(t, recorded)["/events"], 2, "versions are stored")
 }
 
+// TestDiskThatFails: that answers cannot be written to the disk is told in the log, once and not for each of them.
+func TestDiskThatFails(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`, jobsURL: `[]`})
+	r.Round(t.Context())
+	must.OK(t, os.RemoveAll(filepath.Join(r.dir, recorded)))
+	must.OK(t, os.WriteFile(filepath.Join(r.dir, recorded), nil, 0o600)) // no folder can be made there
+	r.logged.Reset()
+	r.Round(t.Context())
+	told := 0
+	for _, line := range r.logged.AllEntries() {
+		if strings.Contains(line.Message, "could not save a snapshot") {
+			told++
+		}
+	}
+	says.Equal(t, told, 1, "lines in the log: %v", r.logged.AllEntries())
+}
+
+// TestFolderOfAnyName: snapshots are taken whatever the folder is called, and what a killed collector left there goes.
+func TestFolderOfAnyName(t *testing.T) {
+	r := newRig(t, map[string]string{"/api/version": version(recorded), "/events": `1`})
+	r.dir = filepath.Join(r.dir, "spool[*")
+	left := filepath.Join(r.dir, recorded, "answer-1.tmp")
+	must.OK(t, os.MkdirAll(filepath.Dir(left), 0o700))
+	must.OK(t, os.WriteFile(left, nil, 0o600))
+	r.restart(t, nil)
+	r.Round(t.Context())
+	says.Equal(t, r.last(recorded, "/events"), `1`, "stored")
+	_, err := os.Stat(left)
+	says.True(t, os.IsNotExist(err), "what was left is there: %v", err)
+}
+
 // TestAnswerOutlivesStoreAndDashboard: an answer that could not be stored is kept, and stored at the end though nobody
 // can be asked again.
 func TestAnswerOutlivesStoreAndDashboard(t *testing.T) {
@@ -227,6 +263,39 @@ func TestStoreThatIsDown(t *testing.T) {
 		strings.Contains(fmt.Sprint(entry.Data), "mark session"), "the log says %+v", entry)
 }
 
+// TestStoreThatHangs: a round of which no answer can be stored ends before the figures of the one before count no more,
+// and what waited is stored when the store answers again.
+func TestStoreThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{dashboard: &dashboard{answers: map[string]string{"/api/version": version(recorded)}},
+			store: &storetest.Store{}, dir: t.TempDir(), server: &httptest.Server{URL: "http://dashboard"}}
+		for _, e := range periodic {
+			r.dashboard.answers[e.url] = `1`
+		}
+		r.dashboard.answers[summaryURL] = liveFigures
+		r.restart(t, nil)
+		r.opts.Client.http.Transport = r.dashboard // without a network
+		r.store.Fault = func(string) storetest.Fault { return storetest.Stall }
+		for range 2 {
+			began := time.Now()
+			r.Round(t.Context())
+			if took := time.Since(began); took > maxInterval || r.series.Len() == 0 {
+				t.Errorf("a round takes %s, and figures of %d bytes are spooled", took, r.series.Len())
+			}
+		}
+		r.store.Fault = nil
+		r.Round(t.Context())
+		says.Equal(t, len(r.stored(t, recorded)), len(periodic)+1, "URLs are stored")
+	})
+}
+
+// RoundTrip implements http.RoundTripper.
+func (d *dashboard) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer := httptest.NewRecorder()
+	d.ServeHTTP(answer, httptest.NewRequest(request.Method, request.URL.RequestURI(), nil))
+	return answer.Result(), nil
+}
+
 // TestFailingURLs: a URL about a job that has ended is asked ever more rarely while it fails, at the end once more;
 // others are asked in each round, for Ray answers 500 about Train's runs until the first one begins. Without Ray Data,
 // the dashboard answers 503 about the datasets of every job that it lists, and writes a traceback each time.
@@ -314,6 +383,41 @@ func TestLargeAnswers(t *testing.T) {
 	if got := r.last(recorded, "/events"); len(got) != answer.MaxRow-6 {
 		t.Errorf("%d bytes are stored of one long string", len(got))
 	}
+}
+
+// TestFiguresOfMany: whatever a dashboard answers in the figures of a node takes no more memory than a few times its
+// bytes, of which a row may have many.
+func TestFiguresOfMany(t *testing.T) {
+	disks := &strings.Builder{}
+	for i := range 400_000 {
+		fmt.Fprintf(disks, `,"%06x":{}`, i)
+	}
+	for name, fields := range map[string]string{
+		"GPUs":     `"gpus":[{}` + strings.Repeat(",{}", 2_000_000) + `]`,
+		"disks":    `"disk":{"/":{}` + disks.String() + `}`,
+		"memory":   `"mem":[1` + strings.Repeat(",1", 3_000_000) + `]`,
+		"networks": `"networkSpeed":[1` + strings.Repeat(",1", 3_000_000) + `]`,
+	} {
+		text := `{"data":{"summary":[{"now":1,` + fields + `,"raylet":{"nodeId":"` + nodeA + `"}}]}}`
+		takesLittle(t, name, text, func(r *strings.Reader) {
+			nodes := must.Get(readSummary(r))(t)
+			says.True(t, len(nodes) == 1 && len(nodes[0].sample.GPUs) <= maxGPUs, "%s: %d nodes", name, len(nodes))
+		})
+	}
+	takesLittle(t, "status", `"====`+strings.Repeat(`\n`, 3_000_000)+`"`, func(r *strings.Reader) {
+		must.Get(digest(r, volatile{text: statusText}))(t)
+	})
+}
+
+// takesLittle checks how much memory it takes in all to read a text.
+func takesLittle(t *testing.T, name, text string, read func(*strings.Reader)) {
+	t.Helper()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	read(strings.NewReader(text))
+	runtime.ReadMemStats(&after)
+	taken := int(after.TotalAlloc-before.TotalAlloc) / len(text)
+	says.True(t, taken < 10, "%s: %d bytes of memory for each of %d in JSON", name, taken, len(text))
 }
 
 // TestURLsAreBounded: a dashboard that names other nodes in each answer does not fill the collector's memory.

@@ -14,19 +14,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// nodeFigures are the fields that are read of one node in the answer to summaryURL.
+// nodeFigures are the fields that are read of one node in the answer to summaryURL. No list or object takes more memory
+// than its bytes in JSON: {} has 3 of them.
 type nodeFigures struct {
-	Now    float64              `json:"now"` // Unix seconds
-	CPU    float64              `json:"cpu"`
-	Mem    []float64            `json:"mem"` // total, available, percent, used
-	Disk   map[string]diskUsage `json:"disk"`
-	DiskIO []float64            `json:"diskIoSpeed"`
-	Net    []float64            `json:"networkSpeed"`
-	GPUs   []struct {
-		Util  float64 `json:"utilizationGpu"`
-		Used  float64 `json:"memoryUsed"`
-		Total float64 `json:"memoryTotal"`
-	} `json:"gpus"`
+	Now  float64    `json:"now"` // Unix seconds
+	CPU  float64    `json:"cpu"`
+	Mem  [4]float64 `json:"mem"` // total, available, percent, used
+	Disk struct {
+		Ray  *diskUsage `json:"/tmp/ray"` // nil: it is no mount of its own
+		Root diskUsage  `json:"/"`
+	} `json:"disk"`
+	DiskIO [2]float64 `json:"diskIoSpeed"`
+	Net    [2]float64 `json:"networkSpeed"` // sent, received
+	GPUs   gpuList    `json:"gpus"`
 	Raylet struct {
 		NodeID    string  `json:"nodeId"`
 		State     string  `json:"state"`
@@ -39,6 +39,28 @@ type nodeFigures struct {
 type diskUsage struct {
 	Total float64 `json:"total"`
 	Used  float64 `json:"used"`
+}
+
+// maxGPUs bounds the GPUs of one node: more are left out.
+const maxGPUs = 256
+
+type gpuList []layout.GPUSample
+
+// UnmarshalJSON implements json.Unmarshaler. What is no list has no GPUs.
+func (l *gpuList) UnmarshalJSON(data []byte) error {
+	type gpu struct {
+		Util  float64 `json:"utilizationGpu"`
+		Used  float64 `json:"memoryUsed"`
+		Total float64 `json:"memoryTotal"`
+	}
+	list := jsonstream.New(bytes.NewReader(data), answer.MaxRow)
+	_ = jsonstream.Each(list, maxGPUs, func(text json.RawMessage) error {
+		var g gpu
+		err := jsonstream.Lenient(text, &g)
+		*l = append(*l, layout.GPUSample{Util: g.Util, Used: int64(g.Used), Total: int64(g.Total)})
+		return err
+	})
+	return nil
 }
 
 // summaryNode is one node of the answer to summaryURL.
@@ -71,28 +93,18 @@ func readSummary(r io.Reader) (nodes []summaryNode, err error) {
 // toSample returns a node's hardware figures as a row of its series. Figures that Ray does not answer are 0. Pairs are
 // used and total, or read and written, or received and sent.
 func (f nodeFigures) toSample(id rayid.Node) layout.Sample {
-	s := layout.Sample{Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers}
-	if len(f.Mem) >= 4 {
-		total, used := f.Mem[0], f.Mem[3]
-		s.Mem = [2]int64{int64(used), int64(total)}
+	disk := f.Disk.Root
+	if f.Disk.Ray != nil {
+		disk = *f.Disk.Ray
 	}
-	disk, ok := f.Disk["/tmp/ray"]
-	if !ok { // it is no mount of its own
-		disk = f.Disk["/"]
+	return layout.Sample{
+		Time: int64(f.Now * 1000), Node: id.String(), CPU: f.CPU, Workers: f.Raylet.Workers, GPUs: f.GPUs,
+		Mem:    [2]int64{int64(f.Mem[3]), int64(f.Mem[0])},
+		Disk:   [2]int64{int64(disk.Used), int64(disk.Total)},
+		Store:  [2]int64{int64(f.Raylet.Used), int64(f.Raylet.Used + f.Raylet.Available)},
+		DiskIO: [2]int64{int64(f.DiskIO[0]), int64(f.DiskIO[1])},
+		Net:    [2]int64{int64(f.Net[1]), int64(f.Net[0])},
 	}
-	s.Disk = [2]int64{int64(disk.Used), int64(disk.Total)}
-	s.Store = [2]int64{int64(f.Raylet.Used), int64(f.Raylet.Used + f.Raylet.Available)}
-	if len(f.DiskIO) >= 2 {
-		s.DiskIO = [2]int64{int64(f.DiskIO[0]), int64(f.DiskIO[1])}
-	}
-	if len(f.Net) >= 2 {
-		// Ray has sent, then received.
-		s.Net = [2]int64{int64(f.Net[1]), int64(f.Net[0])}
-	}
-	for _, g := range f.GPUs {
-		s.GPUs = append(s.GPUs, layout.GPUSample{Util: g.Util, Used: int64(g.Used), Total: int64(g.Total)})
-	}
-	return s
 }
 
 func encodeLines(samples []layout.Sample) ([]byte, error) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"time"
@@ -24,7 +25,7 @@ func (t *Taker) takeAnswer(ctx context.Context, s *sessionState, e endpoint, fin
 	absent := errors.As(err, &status) && status.Status == http.StatusNotFound // there is no answer
 	failed := err != nil && !absent && ctx.Err() == nil
 	t.scheduleNext(e, start, failed)
-	if isRefusal(err) {
+	if isRefusal(err) || errors.As(err, new(*fs.PathError)) { // or the disk fails, which the operator has to know
 		t.reportFailure(ctx, e.url, err)
 		return false, false
 	}
@@ -204,11 +205,21 @@ func (t *Taker) storeInterval(s *sessionState) time.Duration {
 }
 
 // storeAnswer stores an answer under the URL's key or, if that is taken, under the key of a later version. taken is
-// when the dashboard gave the answer.
+// when the dashboard gave the answer. Once a round has waited for storeTimeout in vain, other puts get hurriedTimeout.
 func (t *Taker) storeAnswer(ctx context.Context, s *sessionState, url string, u *urlState, file *os.File,
-	taken time.Time) error {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	taken time.Time) (err error) {
+	timeout := storeTimeout
+	if t.waited >= storeTimeout {
+		timeout = hurriedTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	began := time.Now()
+	defer func() {
+		if err != nil {
+			t.waited += time.Since(began)
+		}
+	}()
 	if err := t.opts.Prepare(ctx, s.Session); err != nil {
 		return err
 	}

@@ -79,7 +79,10 @@ const (
 	firstWait = 5 * time.Second
 	// leastRestart is less than any restart of Ray takes.
 	leastRestart = time.Second
-	storeTimeout = time.Minute
+	// storeTimeout bounds one put, and hurriedTimeout those that follow when the store has not answered for that long:
+	// a round must not take longer than maxInterval because of it. What is not stored is kept.
+	storeTimeout   = time.Minute
+	hurriedTimeout = 2 * time.Second
 )
 
 // Taker takes snapshots. Call New, then Start, then Close; or only New, and Round by hand.
@@ -95,6 +98,7 @@ type Taker struct {
 	failures map[string]int       // by URL about what has ended, how often it failed in a row
 	failing  bool                 // the last round failed
 	unstored logthrottle.Throttle // what was not stored: while the store is down or the spool full, all of it
+	waited   time.Duration        // how long puts of this round took that failed
 
 	work background.Worker
 }
@@ -161,6 +165,7 @@ func (t *Taker) Round(ctx context.Context) {
 // The error says that nothing could be requested: the dashboard does not answer, its session is not of this node, or
 // the disk fails.
 func (t *Taker) runRound(ctx context.Context, final bool) (changed bool, err error) {
+	t.waited = 0
 	session, version, err := t.requestSession(ctx)
 	if err != nil {
 		return false, err
