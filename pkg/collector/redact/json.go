@@ -11,8 +11,13 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
-// maxNested bounds how deep strings of JSON hold JSON that is read as such.
-const maxNested = 4
+const (
+	// maxNested bounds how deep strings of JSON hold JSON that is read as such.
+	maxNested = 4
+	// maxString is the maximum length of a string of JSON that expressions read, because that takes many times its
+	// memory. Longer ones that may match are overwritten as a whole.
+	maxString = 4 << 20
+)
 
 var errNotJSON = errors.New("it is not JSON, so it cannot be redacted")
 
@@ -191,6 +196,11 @@ func (w *walker) redactString(content []byte, name, mayMatch bool) {
 		w.named, w.rules, w.name = false, 0, append(w.name[:0], content...)
 	}
 	if !mayMatch && w.rules == 0 {
+		return
+	}
+	if len(content) > maxString {
+		w.matches++
+		writeStars(content)
 		return
 	}
 	decoded := content
