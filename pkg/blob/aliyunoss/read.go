@@ -28,8 +28,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 		err := s.sendWithRetries(ctx, "oss:GetObject", func(options ...oss.Option) error {
 			// Without the standard behaviour the service answers an impossible range with the complete object.
 			options = append(options, oss.NormalizedRange(remote.Range(offset, length)), oss.RangeBehavior("standard"))
-			if etag != "" {
-				options = append(options, oss.IfMatch(strconv.Quote(etag)))
+			if condition := remote.IfMatch(etag); condition != "" {
+				options = append(options, oss.IfMatch(condition))
 			}
 			result, err := s.bucket.DoGetObject(&oss.GetObjectRequest{ObjectKey: key}, options)
 			if err == nil {

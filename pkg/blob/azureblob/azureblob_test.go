@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/blob/internal/remote"
 )
 
 // key is base64, as account keys are.
@@ -89,6 +90,13 @@ func TestAnswersOfOtherServers(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestUndescribedObjects: what a server does not tell of an object is not taken for 0 bytes or for a time of long ago.
+func TestUndescribedObjects(t *testing.T) {
+	s := at(t, func(http.ResponseWriter, *http.Request) {})
+	o, err := s.Stat(t.Context(), "key")
+	says.ErrorIs(t, err, remote.ErrUndescribed, "%+v", o)
 }
 
 // TestCreateOnly: those who may create, but not overwrite, are told of an object that is there as of a right that they

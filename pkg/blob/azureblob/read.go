@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"net"
-	"strconv"
 	"strings"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -29,8 +28,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 			count = toTheEnd
 		}
 		options := &azblob.DownloadStreamOptions{Range: azblob.HTTPRange{Offset: offset, Count: count}}
-		if etag != "" {
-			match := &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(strconv.Quote(etag)))}
+		if condition := remote.IfMatch(etag); condition != "" {
+			match := &azblob.ModifiedAccessConditions{IfMatch: to.Ptr(azcore.ETag(condition))}
 			options.AccessConditions = &azblob.AccessConditions{ModifiedAccessConditions: match}
 		}
 		response, err := client.DownloadStream(ctx, options)
@@ -67,8 +66,10 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, fmt.Errorf("stat %s: %w", key, s.mapError(err, permissionRead))
 	}
-	return blob.Object{Key: key, Size: deref(p.ContentLength), ModTime: deref(p.LastModified), ETag: unquote(p.ETag)},
-		nil
+	if p.ContentLength == nil || p.LastModified == nil {
+		return blob.Object{}, fmt.Errorf("stat %s: %w", key, remote.ErrUndescribed)
+	}
+	return blob.Object{Key: key, Size: *p.ContentLength, ModTime: *p.LastModified, ETag: unquote(p.ETag)}, nil
 }
 
 // List implements blob.Lister. StartAfter is applied here, to what the service lists from the prefix on.

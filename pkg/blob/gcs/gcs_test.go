@@ -99,7 +99,7 @@ func TestUserProject(t *testing.T) {
 			t.Errorf("%s %s", r.Method, r.URL)
 		}
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprint(w, `{"name":"key","size":"1"}`)
+		fmt.Fprint(w, `{"name":"key","size":"1","generation":"1"}`)
 	})
 	s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: url, UserProject: "payer"}, silent.Logger()))(t)
 	must.OK(t, s.Put(t.Context(), "key", strings.NewReader("x")))
@@ -116,6 +116,14 @@ func TestAnswersOfOtherServers(t *testing.T) {
 	if _, err := at(t, blobtest.Page(blobtest.SignIn)).Get(t.Context(), "log/a", 0, -1); !errors.Is(err, errNotGCS) {
 		t.Errorf("get: %v", err)
 	}
+	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, "{}")
+	})
+	_, err := s.Stat(t.Context(), "log/a")
+	says.ErrorIs(t, err, errNotGCS, "stat")
+	says.ErrorIs(t, s.Put(t.Context(), "log/a", strings.NewReader("text")), errNotGCS, "put")
+	says.ErrorIs(t, s.Create(t.Context(), "log/a", strings.NewReader("text")), errNotGCS, "create")
 }
 
 func TestEndpoint(t *testing.T) {

@@ -54,7 +54,7 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	return remote.NewReader(ctx, open, stat, offset, length)
 }
 
-// errNotGCS is the error of a good answer that is no object of the service.
+// errNotGCS is the error of a good answer that is no object of the service: it has no generation.
 var errNotGCS = errors.New("this is not the answer of Google Cloud Storage: correct --gcs-endpoint, or the proxy " +
 	"before it")
 
@@ -76,7 +76,9 @@ func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 
 func (s *Store) attrs(ctx context.Context, object *storage.ObjectHandle) (attrs *storage.ObjectAttrs, err error) {
 	err = s.runWithRetries(ctx, "storage.objects.get", func() (err error) {
-		attrs, err = object.Attrs(ctx)
+		if attrs, err = object.Attrs(ctx); err == nil && attrs.Generation <= 0 {
+			err = errNotGCS
+		}
 		return err
 	})
 	return attrs, err

@@ -54,7 +54,11 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 			_ = w.Close()
 			return markLostUpload(err, size)
 		}
-		return markLostUpload(w.Close(), size)
+		closed := w.Close()
+		if closed == nil && w.Attrs().Generation <= 0 { // another server may have answered, such as a proxy
+			return errNotGCS
+		}
+		return markLostUpload(closed, size)
 	})
 	// The service may look at rights before it looks at conditions: only replacing an object takes the right to delete.
 	var refused *googleapi.Error

@@ -38,6 +38,9 @@ func TestSentHeaders(t *testing.T) {
 			_, _ = io.WriteString(w, `<CompleteMultipartUploadResult><ETag>"2"</ETag></CompleteMultipartUploadResult>`)
 		case r.URL.Query().Has("list-type"):
 			_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
+		case r.Method == http.MethodHead:
+			w.Header().Set("Content-Length", "7")
+			w.Header().Set("Last-Modified", "Fri, 20 Nov 2026 23:19:45 GMT")
 		}
 	}))
 	defer web.Close()

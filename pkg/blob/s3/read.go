@@ -8,7 +8,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -25,8 +24,8 @@ func (s *Store) Get(ctx context.Context, key string, offset, length int64) (_ io
 	open := func(ctx context.Context, etag string, offset, length int64) (remote.Answer, error) {
 		input := &awss3.GetObjectInput{Bucket: &s.bucket, Key: &key,
 			Range: aws.String("bytes=" + remote.Range(offset, length))}
-		if etag != "" {
-			input.IfMatch = aws.String(strconv.Quote(etag))
+		if condition := remote.IfMatch(etag); condition != "" {
+			input.IfMatch = &condition
 		}
 		output, err := s.client.GetObject(ctx, input)
 		if err != nil {
@@ -55,8 +54,11 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	if err != nil {
 		return blob.Object{}, s.mapError(err, "s3:GetObject")
 	}
-	return blob.Object{Key: key, Size: aws.ToInt64(output.ContentLength), ModTime: aws.ToTime(output.LastModified),
-		ETag: unquote(output.ETag)}, nil
+	if output.ContentLength == nil || output.LastModified == nil {
+		return blob.Object{}, remote.ErrUndescribed
+	}
+	return blob.Object{Key: key, Size: *output.ContentLength, ModTime: *output.LastModified, ETag: unquote(output.ETag)},
+		nil
 }
 
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {

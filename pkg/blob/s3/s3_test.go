@@ -298,6 +298,19 @@ func TestAnswersOfOtherServers(t *testing.T) {
 	}
 }
 
+// TestUndescribedObjects: what a server does not tell of an object, such as behind a proxy that leaves out headers, is
+// not taken for 0 bytes or for a time of long ago, by which a lease would have expired.
+func TestUndescribedObjects(t *testing.T) {
+	for missing, header := range map[string]string{"Content-Length": "Last-Modified", "Last-Modified": "Content-Length"} {
+		s := at(t, "bucket", func(w http.ResponseWriter, _ *http.Request) {
+			value := map[string]string{"Last-Modified": "Fri, 20 Nov 2026 23:19:45 GMT", "Content-Length": "4"}
+			w.Header().Set(header, value[header])
+		})
+		o, err := s.Stat(t.Context(), "key")
+		says.ErrorIs(t, err, remote.ErrUndescribed, "without %s: %+v", missing, o)
+	}
+}
+
 // TestWholeObject: a server may answer a request for a part of an object with all of it.
 func TestWholeObject(t *testing.T) {
 	s := at(t, "bucket", func(w http.ResponseWriter, _ *http.Request) {
@@ -353,6 +366,9 @@ func TestHeaders(t *testing.T) {
 			_, _ = io.WriteString(w, "<ListBucketResult><IsTruncated>false</IsTruncated></ListBucketResult>")
 		case r.Method == http.MethodGet:
 			_, _ = io.WriteString(w, "content")
+		case r.Method == http.MethodHead:
+			w.Header().Set("Content-Length", "7")
+			w.Header().Set("Last-Modified", "Fri, 20 Nov 2026 23:19:45 GMT")
 		}
 	}))
 	defer web.Close()

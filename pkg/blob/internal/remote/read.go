@@ -42,6 +42,23 @@ func Part(body io.ReadCloser, contentRange, version string, offset int64) (Answe
 var errNoRange = errors.New("the server answered a request for a part of an object without Content-Range: it is not " +
 	"the store, or a proxy before it changes answers; correct its address, or the proxy")
 
+// ErrUndescribed is the error of a good answer about an object that does not describe it: who takes the object for an
+// empty one, or for one of long ago, removes or overtakes what others use.
+var ErrUndescribed = errors.New("the server does not tell the size of an object, or when it was stored: it, or a " +
+	"proxy before it, leaves out headers")
+
+// errReplaced says that a further part would be of another version of an object.
+var errReplaced = fmt.Errorf("the object was replaced while it was being read: %w", os.ErrNotExist)
+
+// IfMatch is the condition on a version that is an ETag; "" if there is none: no object matches a weak ETag (W/"…"),
+// which proxies that compress make of others.
+func IfMatch(version string) string {
+	if version == "" || strings.HasPrefix(version, "W/") {
+		return ""
+	}
+	return strconv.Quote(version)
+}
+
 // errPastEnd says that a range starts at or past the end of an object.
 var errPastEnd = errors.New("the range starts at or past the end")
 
@@ -52,7 +69,7 @@ func OpenError(status int, err, mapped error) error {
 	case http.StatusRequestedRangeNotSatisfiable:
 		return errPastEnd
 	case http.StatusPreconditionFailed:
-		return fmt.Errorf("the object was replaced while it was being read: %w: %w", os.ErrNotExist, err)
+		return fmt.Errorf("%w: %w", errReplaced, err)
 	}
 	return mapped
 }
@@ -100,6 +117,10 @@ func (r *reader) requestRange(length int64) (body io.ReadCloser, n int64, err er
 	}
 	if err != nil {
 		return nil, 0, err
+	}
+	if r.version != "" && answer.Version != "" && answer.Version != r.version { // the server knows no such conditions
+		_ = answer.Body.Close()
+		return nil, 0, errReplaced
 	}
 	r.version = answer.Version
 	if n = max(answer.Size-r.offset, 0); length >= 0 {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -109,6 +110,30 @@ func TestReaderNoticesAnotherLength(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestReaderNoticesAnotherVersion: where a server ignores the condition, no object is made of parts of two.
+func TestReaderNoticesAnotherVersion(t *testing.T) {
+	for second, want := range map[string]error{"2": os.ErrNotExist, "1": nil, "": nil} {
+		synctest.Test(t, func(t *testing.T) {
+			versions := []string{"1", second}
+			reader, err := NewReader(t.Context(), func(context.Context, string, int64, int64) (Answer, error) {
+				version := versions[0]
+				versions = versions[1:]
+				return Answer{Body: broken([]byte("01234"), 5, io.EOF), Size: 10, Version: version}, nil
+			}, nil, 0, 10)
+			must.OK(t, err)
+			text, err := io.ReadAll(reader)
+			says.ErrorIs(t, err, want, "version %q: %q", second, text)
+		})
+	}
+}
+
+// TestIfMatch: a weak ETag makes no condition: none holds.
+func TestIfMatch(t *testing.T) {
+	for etag, want := range map[string]string{"": "", "abc-2": `"abc-2"`, `W/"abc`: ""} {
+		says.Equal(t, IfMatch(etag), want, "%q", etag)
+	}
 }
 
 func TestReaderHonoursTheContext(t *testing.T) {
