@@ -66,3 +66,22 @@ func (t *Tailer) LookAt(paths ...string) {
 	}
 	t.lookAt(context.Background(), c)
 }
+
+// Streams is how many logs are remembered with all that is known of them, also removed ones.
+func (t *Tailer) Streams() (count int) {
+	for tree := range t.lockedTrees() {
+		count += len(tree.streams)
+	}
+	return count
+}
+
+// Removed is how many removed logs are open.
+func (t *Tailer) Removed() (count int) {
+	for tree := range t.lockedTrees() {
+		count += len(tree.removed)
+	}
+	return count
+}
+
+// MaxRemoved is how many removed logs may be open.
+const MaxRemoved = maxRemoved

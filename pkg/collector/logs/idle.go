@@ -12,9 +12,10 @@ import (
 )
 
 // A session may have half a million logs, of which few still grow. A log that is empty, or that is stored and no longer
-// grows, becomes idle: to save memory, only an idleFile of it stays, without its name. When it changes, it is followed
-// again, as after a restart of the collector: the walk that saw the change has its name, and the store's listing says
-// how much of it is stored. The names of empty logs are stored as a list (Options.ListEmpty): an object for each would
+// grows, or that was removed, becomes idle: to save memory, only an idleFile of it stays, without its name. When it
+// changes, it is followed again, as after a restart of the collector: the walk that saw the change has its name, and
+// the store's listing says how much of it is stored. If another file has its path then, all that is stored belongs
+// before that file's bytes. The names of empty logs are stored as a list (Options.ListEmpty): an object for each would
 // cost as many requests.
 
 // idleKey is a hash of the path of a log, below Ray's temporary folder.
@@ -23,7 +24,7 @@ type idleKey uint64
 // idleFile is what stays in memory of an idle log.
 type idleFile struct {
 	prefixSum  uint64 // with prefixSize, its prefix
-	ino        uint64 // 0: not known yet
+	ino        uint64 // 0: not known yet, or it was removed: no file is taken for it
 	stamp      uint32 // stampOf its size and modification time when all of it was stored, or noStamp
 	prefixSize uint16 // 0: it was empty, and nothing of it is stored
 	node       uint8  // index into idleLogs.nodes
@@ -35,6 +36,7 @@ type idleLogs struct {
 	dev   uint64 // all of them are on one file system; 0: it is not known which number that has now
 	nodes []rayid.Node
 	files map[idleKey]idleFile
+	gone  int  // those that the last scans did not find; see maxGone
 	dirty bool // the file of idle logs is out of date
 	// lastWrite is when a log that is not followed was last written to, Unix ns.
 	lastWrite int64
@@ -171,19 +173,44 @@ func (t *tree) followAgain(log idleLog) {
 		lastScan: t.scans.current(),
 	}
 	stream.files, stream.current = []*file{followed}, followed
-	t.files[followed.id] = followed
+	if log.ino == 0 || t.files[followed.id] != nil { // it was removed, and another file may have its inode
+		followed.handle(fileFinished)
+	} else {
+		t.files[followed.id] = followed
+	}
 	t.dirty, t.idle.dirty = true, true
 }
 
-// forgetIdle forgets idle logs that two scans in a row did not find, also those in a folder that the collector has no
-// right to read now: without their names, they cannot be told from removed ones. If they are seen again, they are new,
-// and the store's listing says that they are stored.
+// maxGone is how many idle logs stay known that no scan finds any more: a file that gets the path of one must not be
+// taken for it.
+const maxGone = 128 << 10
+
+// forgetIdle forgets idle logs that two scans in a row did not find, if they were empty or if there are more than
+// maxGone of them. That includes those in a folder that the collector has no right to read now: without their names,
+// they cannot be told from removed ones. If they are seen again, they are new, and the store's listing says that they
+// are stored.
 func (t *tree) forgetIdle() {
-	now := uint8(t.scans.number)
+	now, tooMany := uint8(t.scans.number), t.idle.gone > maxGone
+	t.idle.gone = 0
 	for key, f := range t.idle.files {
-		if f.scan != now && f.scan != now-1 {
+		switch {
+		case f.scan == now || f.scan == now-1:
+		case f.prefixSize == 0 || tooMany:
 			delete(t.idle.files, key)
 			t.idle.dirty = t.idle.dirty || f.prefixSize > 0
+		default:
+			t.idle.gone++
+		}
+	}
+}
+
+// retireRemoved makes logs idle whose files are gone. Where logs come and go, what is known of them would add up.
+func (t *tree) retireRemoved() {
+	for _, s := range t.streams {
+		f := s.current
+		settled := s.state != inFlight && !s.unsaved && s.node == t.nodeOf(f.dir) // the listing tells what is stored
+		if f.state == finished && len(s.files) == 1 && settled && f.prefix.n > 0 && !isDump(f.path) {
+			t.makeIdle(f, noStamp)
 		}
 	}
 }
@@ -221,20 +248,25 @@ func (f *file) isWhole() bool {
 	return isHome && isOnlyFile && isSameRange && f.size > 0 && t.removed[f.id] == nil && !isDump(f.path)
 }
 
-// makeIdle stops following a log and keeps an idleFile of it. stamp is the stamp of the file if all of it is stored, or
-// noStamp, with which the next scan takes the file for changed and makes it a candidate. The log stays followed if
-// there is no room for its node, or if it is on another file system than the other idle logs.
+// makeIdle stops following a log, which is whole or was removed, and keeps an idleFile of it. stamp is the stamp of the
+// file if all of it is stored, or noStamp, with which the next scan takes the file for changed and makes it a
+// candidate. The log stays followed if there is no room for its node, or if it is on another file system than the other
+// idle logs.
 func (t *tree) makeIdle(f *file, stamp uint32) {
 	s := f.stream
 	node, ok := t.idle.nodeIndex(s.node)
 	if !ok || !t.idle.adoptDevice(f.id) {
 		return
 	}
-	t.idle.put(keyOfPath(f.dir, f.path), idleFile{
-		prefixSum: f.prefix.sum, prefixSize: uint16(f.prefix.n), ino: f.id.ino, stamp: stamp, node: node,
-		scan: uint8(t.scans.number),
-	})
-	delete(t.files, f.id)
+	idle := idleFile{prefixSum: f.prefix.sum, prefixSize: uint16(f.prefix.n), ino: f.id.ino, stamp: stamp, node: node,
+		scan: uint8(t.scans.number)}
+	if !f.isWhole() { // an idleFile cannot say where in its stream it was
+		idle.ino = 0
+	}
+	t.idle.put(keyOfPath(f.dir, s.path), idle)
+	if t.files[f.id] == f { // else it was removed, and its inode is another's
+		delete(t.files, f.id)
+	}
 	delete(t.streams, streamID{s.node, s.path})
 	f.handle(fileFinished)
 	t.dirty, t.idle.dirty = true, true

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -121,12 +122,17 @@ func TestIdleLogIsMoved(t *testing.T) {
 		grow string // the file that grows later
 		want string // of what is stored as x behind its first lines
 	}{
-		"rotated":            {`rename x x.1; write x b`, "x", "b more; x.1:"},
-		"rotated, late line": {`rename x x.1; write x.1 late; write x b`, "x", "late b more; x.1:"},
-		"rotated to empty":   {`rename x x.1; write x`, "x", "more; x.1:"},
-		"moved":              {`mkdir old; rename x old/x`, "old/x", "more; old/x:"},
-		"truncated":          {`truncate x; write x half`, "x", "half more"},
-		"replaced":           {`remove x; write x b c`, "x", "b c more"},
+		"rotated":                 {`rename x x.1; write x b`, "x", "b more; x.1:"},
+		"rotated, late line":      {`rename x x.1; write x.1 late; write x b`, "x", "late b more; x.1:"},
+		"rotated to empty":        {`rename x x.1; write x`, "x", "more; x.1:"},
+		"moved":                   {`mkdir old; rename x old/x`, "old/x", "more; old/x:"},
+		"truncated":               {`truncate x; write x half`, "x", "half more"},
+		"replaced":                {`remove x; write x b c`, "x", "b c more"},
+		"removed, and made again": {`remove x; settle; settle; write x b c`, "x", "b c more"},
+		"moved away, and another made": { // so that its inode is not used again
+			`rename x ../../kept; settle; settle; write x b c`, "x", "b c more"},
+		"removed, and made again twice": {`remove x; settle; settle; write x b c; settle; settle
+			rename x ../../kept; settle; settle; write x c b a`, "x", "b c c b a more"},
 	} {
 		for when, restart := range map[string]string{"": "", ", restarted": "restart; ",
 			", mounted again": "remount; "} {
@@ -135,6 +141,59 @@ func TestIdleLogIsMoved(t *testing.T) {
 		}
 	}
 	tell(t, stories, func(r *rig) { logs.SetMaxFollowed(r.t, 2) })
+	t.Run("followed until then", func(t *testing.T) { tell(t, stories) })
+}
+
+// TestIdleLogHasAnotherName: an idle log that was renamed to something that no rotation makes is another log from then
+// on, whatever gets its old name, and when.
+func TestIdleLogHasAnotherName(t *testing.T) {
+	stories := map[string]story{}
+	for name, scans := range map[string]string{"a scan later": "scan", "three scans later": "scan; scan; scan"} {
+		stories[name] = story{`write x a; write 1 a; write 2 b; write 3 c; write 4 a; write 5 b; write 6 c; settle
+			rename x y; ` + scans + `; write x b; settle; write y more; write x more; settle`, `x: a b more; y: a more`}
+	}
+	tell(t, stories, func(r *rig) { logs.SetMaxFollowed(r.t, 2) })
+}
+
+// TestRemovedLogsDoNotAddUp: of logs that come and go, as where a program removes old ones, little stays in memory and
+// in the state file. What is known is enough to tell another file of such a name, also after it was rotated and after a
+// restart.
+func TestRemovedLogsDoNotAddUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		const rounds, each = 5, 40
+		for round := range rounds {
+			for i := range each {
+				r.write(fmt.Sprintf("worker-%d-%d.out", round, i), first("a"))
+			}
+			rotated := fmt.Sprintf("worker-%d-0.out", round)
+			r.settle()
+			r.rename(rotated, rotated+".1")
+			r.write(rotated, first("b"))
+			r.settle()
+			r.remove(rotated + ".1")
+			for i := range each {
+				r.remove(fmt.Sprintf("worker-%d-%d.out", round, i))
+			}
+			for range 4 {
+				r.scan()
+			}
+		}
+		state := must.Get(os.ReadFile(filepath.Join(r.state, session+".json")))(t)
+		says.True(t, r.tailer.Streams() == 0 && len(state) < 100, "%d of %d removed logs are remembered, in %d bytes",
+			r.tailer.Streams(), rounds*each, len(state))
+		r.restart()
+		for round := range rounds {
+			r.write(fmt.Sprintf("worker-%d-0.out", round), first("c")+first("a")+first("b"))
+			r.write(fmt.Sprintf("worker-%d-1.out", round), first("c")+first("a")+first("b"))
+		}
+		r.settle()
+		r.shipAll()
+		for round := range rounds {
+			r.want(fmt.Sprintf("worker-%d-0.out", round), first("a")+first("b")+first("c")+first("a")+first("b"))
+			r.want(fmt.Sprintf("worker-%d-1.out", round), first("a")+first("c")+first("a")+first("b"))
+		}
+	})
 }
 
 // TestNewLogDoesNotWait: what is written now is stored before a thousand old logs are.

@@ -20,7 +20,7 @@ func newMetrics(r prometheus.Registerer, t *Tailer) *metrics {
 		Help: "Log files below Ray's temporary folder."}, func() float64 {
 		n := 0
 		for tree := range t.lockedTrees() {
-			n += len(tree.files) + len(tree.idle.files) + tree.waiting.count
+			n += len(tree.files) + len(tree.idle.files) - tree.idle.gone + tree.waiting.count
 		}
 		return float64(n)
 	})

@@ -136,6 +136,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.waiting, t.chosen = found.waiting, found.chosen
 	t.reconcile(now, found.chosen)
 	t.passToNode()
+	t.retireRemoved()
 	if !w.incomplete {
 		t.forgetIdle()
 	}
