@@ -272,7 +272,7 @@ func (s *lastScans) scanUntilEnd(ctx context.Context) error {
 		}
 		s.count.Add(1)
 		s.idle.Store(true)
-		for !s.needsScan() {
+		for wanted := false; !wanted; wanted = s.needsScan() { // a pause before each: what waits may wait for the store
 			if backoff.Sleep(ctx, scanPoll) != nil {
 				return nil
 			}

@@ -15,12 +15,18 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
+	"github.com/rayhistory/historyserver/pkg/collector/logs"
+	"github.com/rayhistory/historyserver/pkg/collector/spool"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -346,4 +352,30 @@ func TestLastScanEndsWithAFlush(t *testing.T) {
 	}
 	must.OK(t, flushAll(t.Context(), flush, func() bool { return scanned }))
 	says.Equal(t, flushed, found)
+}
+
+// TestLastScansPause: while names of empty logs wait because the store does not answer, the last scans do not follow
+// each other without a pause.
+func TestLastScansPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tmp := t.TempDir()
+		makeSession(t, tmp, session().Name, rayid.Node{1})
+		appendTo(t, filepath.Join(tmp, session().Name, "logs", "worker.err"), "")
+		const limit = 10 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), limit)
+		defer cancel()
+		scans, most := 0, int(limit/scanPoll)+1
+		tailer := logs.New(logs.Options{Dir: tmp, StateDir: t.TempDir(),
+			Key:       func(_ string, _ rayid.Node, path string) string { return path },
+			ListEmpty: func(string, rayid.Node, []byte) error { return spool.ErrGiveWay },
+			Node: func(context.Context, string) (rayid.Node, error) {
+				if scans++; scans > most {
+					cancel() // or they would never end
+				}
+				return rayid.Node{1}, nil
+			},
+			Log: silent.Logger(), Registerer: prometheus.NewRegistry()})
+		<-beginLastScans(ctx, tailer).done
+		says.True(t, scans > 1 && scans <= most, "%d scans in %s", scans, limit)
+	})
 }

@@ -154,8 +154,11 @@ func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 // lineWait is how long a line that is to be redacted waits for its end after something was written to its log.
 const lineWait = time.Minute
 
-// isFresh says whether the file's last line may get more bytes soon.
-func (f *file) isFresh() bool { return time.Since(time.Unix(0, f.changed)).Abs() < lineWait }
+// isFresh says whether the file's last line may get more bytes soon: it was written lately, by its time or because it
+// was seen to grow. Its time may be that of a share, whose clock is another.
+func (f *file) isFresh() bool {
+	return time.Since(time.Unix(0, f.changed)).Abs() < lineWait || time.Since(f.lastGrowth) < lineWait
+}
 
 // fileState is the state of one file.
 type fileState uint8

@@ -17,7 +17,7 @@ const (
 	sweepAge = 10 * time.Minute
 	// lateTime is how long a removed log stays open that a process may still write to. What it writes is stored.
 	lateTime = 2 * time.Minute
-	// maxRemoved is how many removed logs stay open at a time. The rest are removed later.
+	// maxRemoved is how many removed logs of all sessions stay open at a time. The rest are removed later.
 	maxRemoved = 256
 )
 
@@ -34,6 +34,10 @@ type removedLog struct {
 // seen.
 func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 	latest := latestSession(root, sessions)
+	room := maxRemoved
+	for tree := range t.lockedTrees() {
+		room -= len(tree.removed)
+	}
 	for _, tree := range t.allTrees() {
 		if tree.session == latest {
 			continue
@@ -41,7 +45,8 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 		if running, err := t.opts.Running(tree.session); running || err != nil {
 			continue
 		}
-		if count := tree.removeLogs(root, time.Now()); count > 0 {
+		count, open := tree.removeLogs(root, time.Now(), room)
+		if room -= open; count > 0 {
 			t.opts.Log.WithField("session", tree.session).Infof(
 				"removed %d logs of an ended session: all of them are stored", count)
 		}
@@ -50,10 +55,10 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 
 // removeLogs removes the logs of a session that does not run, if everything is stored, nothing was written for sweepAge
 // and no process has a log open to write: one that has shows that the session may run, so none is removed then. It
-// returns how many it removed. What a walk cannot read stays.
-func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
+// returns how many it removed, and how many of them stay open, at most room. What a walk cannot read stays.
+func (t *tree) removeLogs(root *os.Root, now time.Time, room int) (count, open int) {
 	if !t.allStored() || !t.isQuiet(now) {
-		return 0
+		return 0, 0
 	}
 	moved, _, _ := movedLogs(root, t.session)
 	dirs := append(moved, t.dir)
@@ -64,13 +69,14 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 		return nil
 	}})
 	if anyInUse {
-		return 0
+		return 0, 0
 	}
 	_ = all.walkFolders(root, dirs, visitor{files: func(files []seenFile) error {
 		t.lock.Lock()
 		defer t.lock.Unlock()
+		before := len(t.removed) - open
 		for _, s := range files {
-			if len(t.removed) >= maxRemoved || !t.isStored(s) {
+			if open = len(t.removed) - before; open >= room || !t.isStored(s) {
 				continue
 			}
 			removed, err := t.removeLog(root, now, s)
@@ -81,9 +87,10 @@ func (t *tree) removeLogs(root *os.Root, now time.Time) (count int) {
 				count++
 			}
 		}
+		open = len(t.removed) - before
 		return nil
 	}})
-	return count
+	return count, open
 }
 
 // isStored says whether a file is as it was when all of it was stored.

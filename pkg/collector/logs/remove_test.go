@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -95,6 +96,40 @@ func TestRemovedWhileInUse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestManyRemovedLogs: the logs of many ended sessions that may still be written to are removed some at a time, because
+// each stays open for a while.
+func TestManyRemovedLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.quiet()
+		logs.HideUse(t)
+		var paths []string
+		for i := range 4 {
+			for j := range logs.MaxRemoved / 2 {
+				path := filepath.Join(r.tmp, fmt.Sprintf("session_2026-11-2%d_00-00-00_000000_1", i), "logs",
+					fmt.Sprintf("worker-%d.out", j))
+				paths = append(paths, path)
+				past := time.Now().Add(-time.Hour)
+				must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+				must.OK(t, os.WriteFile(path, []byte(first("a")), 0o644))
+				must.OK(t, os.Chtimes(path, past, past))
+			}
+		}
+		r.restart()
+		most := 0
+		for range 4 {
+			r.shipAll()
+			most = max(most, r.tailer.Removed())
+			time.Sleep(3 * time.Minute)
+		}
+		says.Equal(t, most, logs.MaxRemoved, "removed logs are open at most")
+		for _, path := range paths {
+			_, err := os.Stat(path)
+			must.True(t, os.IsNotExist(err), "%s is still there: %v", path, err)
+		}
+	})
 }
 
 // TestTimesToCome: a log whose time is yet to come, as after a node's clock was set back, is quiet once it has not

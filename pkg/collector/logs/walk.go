@@ -36,7 +36,7 @@ func (s seenFile) isAt(other seenFile) bool { return s.dir == other.dir && s.pat
 // walkResult is the result of one walk. The next walk reuses it: with thousands of files, its memory is most of the
 // cost of a walk.
 type walkResult struct {
-	dirs []string // all folders, below Ray's temporary folder
+	dirs []string // the folders, below Ray's temporary folder: maxWatched at most
 	// incomplete says that something could not be read that may be read later: a file that is missing here may still
 	// exist.
 	incomplete bool
@@ -89,7 +89,14 @@ func (w *walkResult) recordError(folder string, err error) {
 	default:
 		w.forbidden[folder] = true
 	}
-	w.errs = append(w.errs, err)
+	w.tell(err)
+}
+
+// tell keeps an error for the log, unless there are batchSize: whoever makes half a million files can have as many.
+func (w *walkResult) tell(err error) {
+	if len(w.errs) < batchSize {
+		w.errs = append(w.errs, err)
+	}
 }
 
 // missFile notes a file, or a folder, of which the file system gives no size and time. If these are many, their folder
@@ -98,9 +105,10 @@ func (w *walkResult) missFile(file string, err error) {
 	if w.unseen == nil {
 		w.unseen = make(map[string]bool)
 	}
-	w.unseen[file] = true
-	w.incomplete = w.incomplete || len(w.unseen) > batchSize
-	w.errs = append(w.errs, err)
+	if w.incomplete = w.incomplete || len(w.unseen) >= batchSize; !w.incomplete {
+		w.unseen[file] = true
+	}
+	w.tell(err)
 }
 
 // isBelow says whether a file would be in one of the folders, or below one.
@@ -122,7 +130,7 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, regular.ErrLink):
-		w.errs = append(w.errs, fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
+		w.tell(fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
 		return nil
 	case err != nil:
 		w.recordError(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
@@ -130,11 +138,12 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	}
 	defer opened.Close()
 	if depth == 0 {
-		w.errs = append(w.errs, fmt.Errorf("folder %q: logs more than %d folders deep are not read",
-			path.Join(dir, below), maxDepth))
+		w.tell(fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
 		return nil
 	}
-	w.dirs = append(w.dirs, path.Join(dir, below))
+	if len(w.dirs) < maxWatched {
+		w.dirs = append(w.dirs, path.Join(dir, below))
+	}
 	if w.visit.opened != nil {
 		w.visit.opened(path.Join(dir, below))
 	}

@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 	"syscall"
@@ -27,7 +28,11 @@ const (
 	// some logs are written all the time.
 	noticeGap  = 5 * time.Millisecond
 	maxNotices = 32 << 10
+	// maxWatched bounds the folders that are watched: each takes some kilobyte, also of the kernel's memory.
+	maxWatched = 16 << 10
 )
+
+var errManyFolders = fmt.Errorf("there are more than %d folders", maxWatched)
 
 // Start follows the logs in the background until Close.
 func (t *Tailer) Start() {
@@ -183,6 +188,10 @@ func (w *watcher) watchFolder(dir string) (added bool) {
 	if w.add == nil || w.watched[dir] {
 		return false
 	}
+	if len(w.watched) >= maxWatched {
+		w.recordLimit(errManyFolders)
+		return false
+	}
 	switch err := w.add(w.t.absolutePath(dir)); {
 	case err == nil:
 		w.watched[dir] = true
@@ -202,14 +211,16 @@ func (w *watcher) watchOnly(dirs []string) {
 	wanted := make(map[string]bool, len(dirs))
 	for _, dir := range dirs {
 		wanted[dir] = true
-		if w.watchFolder(dir) {
-			w.t.scanSoon() // for changes between the scan and now
-		}
 	}
 	for dir := range w.watched {
 		if !wanted[dir] {
 			_ = w.remove(w.t.absolutePath(dir)) // fails if the folder is gone, and then its watch is gone too
 			delete(w.watched, dir)
+		}
+	}
+	for _, dir := range dirs {
+		if w.watchFolder(dir) {
+			w.t.scanSoon() // for changes between the scan and now
 		}
 	}
 	w.t.metrics.watches.Set(float64(len(w.watched)))

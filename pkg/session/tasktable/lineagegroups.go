@@ -104,12 +104,13 @@ func (b *lineageBuilder) sortSiblings(siblings []int32) {
 			rank.creates = 1
 		}
 		for _, c := range n.states {
-			switch {
-			case c.state.IsRunning():
+			switch c.state {
+			case taskstate.Running, taskstate.RunningInRayGet, taskstate.RunningInRayWait:
 				rank.running += c.rows
-			case c.state.IsPending():
+			case taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.PendingObjStoreMemAvail,
+				taskstate.PendingArgsFetch:
 				rank.pending += c.rows
-			case c.state == taskstate.Failed:
+			case taskstate.Failed:
 				rank.failed += c.rows
 			}
 		}
