@@ -1,14 +1,15 @@
 package faulttest
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -27,36 +28,38 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
-// The test binary starts itself as the collector, or as a task of maintenance (see taskVariable), that is to be killed:
-// these variables tell it so.
-const (
-	childVariable  = "FAULTTEST_CHILD"
-	dirVariable    = "FAULTTEST_DIR"
-	portVariable   = "FAULTTEST_PORT"
-	seedVariable   = "FAULTTEST_SEED"
-	faultsVariable = "FAULTTEST_FAULTS"
-	zipVariable    = "FAULTTEST_ZSTD"
-	// The collector redacts, and asks a dashboard at this address.
-	redactVariable    = "FAULTTEST_REDACT"
-	dashboardVariable = "FAULTTEST_DASHBOARD"
-	// Ray's metrics are read this often, of so many series, and the spool may have so many bytes.
-	metricsVariable = "FAULTTEST_METRICS"
-	seriesVariable  = "FAULTTEST_SERIES"
-	spoolVariable   = "FAULTTEST_SPOOL"
-)
+// The test binary starts itself as the process that is to be killed: this variable has its role, as JSON.
+const childVariable = "FAULTTEST_CHILD"
 
-// ourselves is this binary as a collector with a local store that fails so (see faulty), "" for never.
-func ourselves(faults string, env ...string) Subject {
+// role is what a child is: a collector with a local store, or a task of maintenance.
+type role struct {
+	Life
+	Faults    string // see faulty; "" for none
+	Zip       bool
+	Redact    bool
+	Dashboard string        // an address, "" for none
+	Metrics   time.Duration // Ray's are read this often, 0 for never
+	MaxSeries int           // of Ray's metrics, 0 for many
+	MaxSpool  int64         // bytes, 0 for all of the disk
+
+	Task         string // "" for a collector
+	Write, Phase int    // at which write a task is killed, and where in it
+}
+
+func (r role) command() *exec.Cmd {
+	c := exec.Command(os.Args[0])
+	text, _ := json.Marshal(r)
+	c.Env = append(os.Environ(), childVariable+"="+string(text))
+	return c
+}
+
+// ourselves is this binary as a collector.
+func ourselves(r role) Subject {
 	return Subject{
 		Command: func(l Life) *exec.Cmd {
-			c := exec.Command(os.Args[0])
-			c.Env = append(os.Environ(), childVariable+"=1", dirVariable+"="+l.Dir,
-				portVariable+"="+strconv.Itoa(l.Port), seedVariable+"="+strconv.FormatUint(l.Number, 10))
-			if !l.Sound {
-				c.Env = append(c.Env, faultsVariable+"="+faults)
-			}
-			c.Env = append(c.Env, env...)
-			return c
+			living := r
+			living.Life = l
+			return living.command()
 		},
 		Store: func(t *testing.T, dir string) blob.Store {
 			store := must.Get(local.Open(filepath.Join(dir, "data")))(t)
@@ -71,32 +74,29 @@ func ourselves(faults string, env ...string) Subject {
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) == "" {
+	text := os.Getenv(childVariable)
+	if text == "" {
 		os.Exit(m.Run())
 	}
-	run := child
-	if os.Getenv(taskVariable) != "" {
-		run = maintain
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	switch {
+	case err != nil:
+	case r.Task != "":
+		err = r.maintain()
+	default:
+		err = r.collect()
 	}
-	if err := run(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "child:", err)
 		os.Exit(1)
 	}
 	os.Exit(0)
 }
 
-// child is a collector with a local store that fails.
-func child() error {
-	dir := os.Getenv(dirVariable)
-	port, err := strconv.Atoi(os.Getenv(portVariable))
-	if err != nil {
-		return err
-	}
-	seed, err := strconv.ParseUint(os.Getenv(seedVariable), 10, 64)
-	if err != nil {
-		return err
-	}
-	store, err := local.Open(filepath.Join(dir, "data"))
+// collect is a collector, until SIGTERM.
+func (r role) collect() error {
+	store, err := local.Open(filepath.Join(r.Dir, "data"))
 	if err != nil {
 		return err
 	}
@@ -108,45 +108,32 @@ func child() error {
 	registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	o := collector.Options{
-		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: dir + "/ray",
-		SpoolDir: dir + "/spool",
-		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: port,
+		Store: store, Root: "log", Namespace: "default", Cluster: "lab", RayTmpDir: r.Dir + "/ray",
+		SpoolDir: r.Dir + "/spool", SpoolMaxBytes: r.MaxSpool, Dashboard: r.Dashboard,
+		Servers: collector.NewServers(collector.Listeners{EventsAddress: collector.Loopback, EventsPort: r.Port,
 			MetricsAddress: collector.Loopback}, log), Token: snapshot.Token("", "", nil),
 		Ship: ship.Options{PushInterval: 200 * time.Millisecond}, Log: log, Registerer: registry, Gatherer: registry,
 	}
-	if faults := os.Getenv(faultsVariable); faults != "" {
-		count, err := os.OpenFile(filepath.Join(dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if r.Faults != "" && !r.Sound {
+		count, err := os.OpenFile(filepath.Join(r.Dir, "faults"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
 			return err
 		}
-		o.Store = &faulty{Store: store, faults: faults, count: count, random: rand.New(rand.NewPCG(seed, 2))}
+		o.Store = &faulty{Store: store, faults: r.Faults, count: count, random: rand.New(rand.NewPCG(r.Number, 2))}
 	}
-	if os.Getenv(zipVariable) != "" {
+	if r.Zip {
 		o.EventCompression, o.LogCompression = layout.Zstd, layout.Gzip
 	}
-	if os.Getenv(redactVariable) != "" {
+	if r.Redact {
 		if o.Redact, err = redact.New(Redaction); err != nil {
 			return err
 		}
 	}
-	if o.Dashboard = os.Getenv(dashboardVariable); o.Dashboard != "" {
+	if r.Dashboard != "" {
 		o.Head, o.Snapshot.Interval, o.Labels = true, 100*time.Millisecond, map[string]string{"a": secretLine}
 	}
-	if every := os.Getenv(metricsVariable); every != "" {
-		o.Metrics, o.Scrape.MaxSeries = collector.MetricsOn, 50_000
-		if o.Scrape.Interval, err = time.ParseDuration(every); err != nil {
-			return err
-		}
-	}
-	if limit := os.Getenv(seriesVariable); limit != "" {
-		if o.Scrape.MaxSeries, err = strconv.Atoi(limit); err != nil {
-			return err
-		}
-	}
-	if limit := os.Getenv(spoolVariable); limit != "" {
-		if o.SpoolMaxBytes, err = strconv.ParseInt(limit, 10, 64); err != nil {
-			return err
-		}
+	if r.Metrics != 0 {
+		o.Metrics, o.Scrape.Interval, o.Scrape.MaxSeries = collector.MetricsOn, r.Metrics, cmp.Or(r.MaxSeries, 50_000)
 	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM)

@@ -19,7 +19,7 @@ import (
 // what was answered 200 is stored, and so are the logs. It needs the right to mount a small disk.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, ourselves("down"))
+	r := newRig(t, ourselves(role{Faults: "down"}))
 	spool := r.smallDisk(2 << 20)
 	w := r.writers(0)
 	write := func() {
@@ -49,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 // stored, and that is set aside and counted.
 func TestFlippedBit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, ourselves("down"))
+	r := newRig(t, ourselves(role{Faults: "down"}))
 	r.start(false)
 	r.waitReady()
 	e := r.post(func() bool {

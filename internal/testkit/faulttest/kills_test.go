@@ -13,7 +13,7 @@ import (
 var variants = []struct {
 	name   string
 	faults string // see faulty
-	env    []string
+	zip    bool
 	always bool // runs also when FAULTTEST_KILLS is not set
 }{
 	{name: "sound", always: true},
@@ -25,7 +25,7 @@ var variants = []struct {
 	{name: "listings truncated", faults: "truncate"},
 	{name: "answers lost", faults: "lose"},
 	{name: "everything", faults: "all"},
-	{name: "everything, compressed", faults: "all", env: []string{zipVariable + "=1"}, always: true},
+	{name: "everything, compressed", faults: "all", zip: true, always: true},
 }
 
 // TestKills is the fault suite: SIGKILL at random instants, under load, and a store that fails.
@@ -42,7 +42,7 @@ func TestKills(t *testing.T) {
 		names = append(names, v.name)
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			f := Run(t, ourselves(v.faults, v.env...), max(kills, 4), uint64(i))
+			f := Run(t, ourselves(role{Faults: v.faults, Zip: v.zip}), max(kills, 4), uint64(i))
 			says.Equal(t, (f.Faults == 0), (v.faults == ""), "%d faults were injected", f.Faults)
 			mu.Lock()
 			defer mu.Unlock()

@@ -7,10 +7,8 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -28,14 +26,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/maintenance/transfer"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
-)
-
-// The test binary starts itself as a task of maintenance that is killed: these variables name the task, the write and
-// where in the write.
-const (
-	taskVariable  = "FAULTTEST_TASK"
-	writeVariable = "FAULTTEST_WRITE"
-	phaseVariable = "FAULTTEST_PHASE"
 )
 
 // Sessions of the store that tasks work on.
@@ -234,19 +224,12 @@ func openFolders(dir string, k *killer) (f folders, err error) {
 }
 
 // maintain is a task of maintenance that is killed.
-func maintain() error {
-	k := &killer{dir: os.Getenv(dirVariable)}
-	var err, errPhase error
-	k.at, err = strconv.Atoi(os.Getenv(writeVariable))
-	k.phase, errPhase = strconv.Atoi(os.Getenv(phaseVariable))
-	if err = errors.Join(err, errPhase); err != nil {
-		return err
-	}
-	f, err := openFolders(k.dir, k)
+func (r role) maintain() error {
+	f, err := openFolders(r.Dir, &killer{dir: r.Dir, at: r.Write, phase: r.Phase})
 	if err != nil {
 		return err
 	}
-	return tasks[os.Getenv(taskVariable)].run(context.Background(), f)
+	return tasks[r.Task].run(context.Background(), f)
 }
 
 // TestMaintenanceKills kills each task of maintenance at each of its writes: before, in the midst and after. Whatever
@@ -292,10 +275,7 @@ func killOnce(t *testing.T, filled, name string, at, phase int) (hit string) {
 	t.Helper()
 	task, dir := tasks[name], copyOf(t, filled)
 	f := must.Get(openFolders(dir, &killer{}))(t)
-	child := exec.Command(os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"=1", taskVariable+"="+name, dirVariable+"="+dir,
-		writeVariable+"="+strconv.Itoa(at), phaseVariable+"="+strconv.Itoa(phase))
-	out, err := child.CombinedOutput()
+	out, err := role{Task: name, Life: Life{Dir: dir}, Write: at, Phase: phase}.command().CombinedOutput()
 	text, _ := os.ReadFile(filepath.Join(dir, hitsFile))
 	must.True(t, err != nil && len(text) > 0, "the write %d of %s was not reached: %v %s", at, name, err, out)
 	check := func(ended bool) {

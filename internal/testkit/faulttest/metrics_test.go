@@ -14,15 +14,13 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
-// metricsOften reads metrics as often as a loaded machine can.
-const metricsOften = metricsVariable + "=400ms"
-
 // TestMetricsKills: a collector that is killed again and again while it reads metrics, over a store with every kind of
 // failure, stores what the exporter told and nothing else; at most the read under way is lost at each end. Events and
 // logs are whole.
 func TestMetricsKills(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, ourselves("all", metricsOften))
+	const asOftenAsALoadedMachineCan = 400 * time.Millisecond
+	r := newRig(t, ourselves(role{Faults: "all", Metrics: asOftenAsALoadedMachineCan}))
 	e := r.export()
 	r.run(4, 11)
 	s := r.verifyMetrics(e)
@@ -51,7 +49,7 @@ func TestMetricsOfAnExporter(t *testing.T) {
 	t.Parallel()
 	const maxSeries = hugeSeries / 15
 	// Half of it is the time for a read, enough for many series on a loaded machine.
-	r := newRig(t, ourselves("", metricsVariable+"=1s", fmt.Sprintf("%s=%d", seriesVariable, maxSeries)))
+	r := newRig(t, ourselves(role{Metrics: time.Second, MaxSeries: maxSeries}))
 	e := r.export()
 	r.start(false)
 	events, writers, stop := r.load(4, 12)
@@ -115,11 +113,11 @@ func TestMetricsGiveWay(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			const limit = 2 << 20
-			env := []string{metricsVariable + "=1s"}
+			down := role{Faults: "down", Metrics: time.Second}
 			if !c.disk {
-				env = append(env, fmt.Sprintf("%s=%d", spoolVariable, limit))
+				down.MaxSpool = limit
 			}
-			r := newRig(t, ourselves("down", env...))
+			r := newRig(t, ourselves(down))
 			if c.disk {
 				r.smallDisk(limit)
 			}

@@ -18,14 +18,13 @@ import (
 // stores all events and logs, and no secret of an event, a log, an answer of the dashboard, or a label.
 func TestRedactionKills(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct{ name, zip string }{{"plain", ""}, {"compressed", "1"}} {
-		t.Run(tt.name, func(t *testing.T) {
+	for name, zip := range map[string]bool{"plain": false, "compressed": true} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, Subject{})
 			dashboard := httptest.NewServer(secretDashboard(r.session.Name))
 			t.Cleanup(dashboard.Close)
-			r.subject = ourselves("all", redactVariable+"=1", dashboardVariable+"="+dashboard.URL,
-				zipVariable+"="+tt.zip)
+			r.subject = ourselves(role{Faults: "all", Redact: true, Dashboard: dashboard.URL, Zip: zip})
 			r.subject.Redact = must.Get(redact.New(Redaction))(t)
 			f := r.run(setting("FAULTTEST_KILLS", 4), 21)
 			kinds := map[layout.Kind]int{}

@@ -55,7 +55,7 @@ func (s soakers) run(ctx context.Context, t *testing.T) {
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	seconds := setting("FAULTTEST_SOAK", 12)
-	r := newRig(t, ourselves("all"))
+	r := newRig(t, ourselves(role{Faults: "all"}))
 	r.start(false)
 	r.waitReady()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
