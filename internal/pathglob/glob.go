@@ -37,16 +37,9 @@ type pattern struct {
 	items    []item
 }
 
-// item matches one character, or any number of them.
+// item matches any number of characters, or one of a set: that are in ranges or, with not, in none of them.
 type item struct {
-	star bool // any number
-	one  bool // any character
-	char rune
-	set  *set
-}
-
-// set is a set of characters, [a-z] or [!a-z].
-type set struct {
+	star   bool
 	not    bool
 	ranges [][2]rune
 }
@@ -87,7 +80,7 @@ func parseItems(part string) (items []item) {
 				items = append(items, item{star: true})
 			}
 		case '?':
-			items = append(items, item{one: true})
+			items = append(items, item{not: true})
 		case '[':
 			set, not := strings.CutPrefix(rest, "!")
 			end := 0 // where the closing bracket is; a bracket at 0 is one of the set's characters
@@ -95,41 +88,35 @@ func parseItems(part string) (items []item) {
 				end = strings.IndexByte(set[1:], ']') + 1
 			}
 			if end == 0 {
-				items = append(items, item{char: c})
+				items = append(items, item{ranges: [][2]rune{{c, c}}})
 				break
 			}
-			items = append(items, item{set: newSet(set[:end], not)})
+			items = append(items, item{not: not, ranges: parseRanges(set[:end])})
 			rest = set[end+1:]
 		default:
-			items = append(items, item{char: c})
+			items = append(items, item{ranges: [][2]rune{{c, c}}})
 		}
 		part = rest
 	}
 	return items
 }
 
-// newSet parses what is between the brackets of a set: characters, and ranges such as a-z. not says that the set stands
-// for all other characters.
-func newSet(text string, not bool) *set {
-	s := &set{not: not}
+// parseRanges parses what is between the brackets of a set: characters, and ranges such as a-z.
+func parseRanges(text string) (ranges [][2]rune) {
 	for chars := []rune(text); len(chars) > 0; {
 		if len(chars) > 2 && chars[1] == '-' {
-			s.ranges = append(s.ranges, [2]rune{chars[0], chars[2]})
+			ranges = append(ranges, [2]rune{chars[0], chars[2]})
 			chars = chars[3:]
 			continue
 		}
-		s.ranges = append(s.ranges, [2]rune{chars[0], chars[0]})
+		ranges = append(ranges, [2]rune{chars[0], chars[0]})
 		chars = chars[1:]
 	}
-	return s
-}
-
-func (s *set) has(c rune) bool {
-	return s.not != slices.ContainsFunc(s.ranges, func(r [2]rune) bool { return r[0] <= c && c <= r[1] })
+	return ranges
 }
 
 func (i item) matches(c rune) bool {
-	return i.one || i.set != nil && i.set.has(c) || i.set == nil && i.char == c
+	return i.not != slices.ContainsFunc(i.ranges, func(r [2]rune) bool { return r[0] <= c && c <= r[1] })
 }
 
 // Matches says whether the pattern matches a path, which is relative and clean.
