@@ -34,17 +34,17 @@ func WriteFunc(path string, write func(*bufio.Writer) error) error {
 }
 
 func writeWhole(path string, mode fs.FileMode, write func(*bufio.Writer) error) error {
-	dir := filepath.Dir(path)
 	temp := tempName(path)
-	if err := writeSynced(temp, mode, write); err != nil {
-		_ = os.Remove(temp)
-		return fmt.Errorf("write %s: %w", path, err)
+	err := writeSynced(temp, mode, write)
+	if err == nil {
+		err = os.Rename(temp, path)
 	}
-	if err := os.Rename(temp, path); err != nil {
+	if err != nil {
 		_ = os.Remove(temp)
-		return fmt.Errorf("write %s: %w", path, err)
+	} else {
+		err = SyncDir(filepath.Dir(path))
 	}
-	if err := SyncDir(dir); err != nil {
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil
@@ -79,10 +79,7 @@ func writeSynced(path string, mode fs.FileMode, write func(*bufio.Writer) error)
 	if err == nil {
 		err = f.Sync()
 	}
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return errors.Join(err, f.Close())
 }
 
 // SyncDir puts the names of the files in a folder on disk, after files were made, renamed or removed there.
@@ -91,11 +88,7 @@ func SyncDir(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sync folder: %w", err)
 	}
-	err = SyncFolder(d)
-	if closeErr := d.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err = errors.Join(SyncFolder(d), d.Close()); err != nil {
 		return fmt.Errorf("sync folder %s: %w", dir, err)
 	}
 	return nil

@@ -4,6 +4,7 @@ package param
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -45,12 +46,7 @@ func Check(rawQuery string, takes []string, several ...string) error {
 	if err != nil {
 		return fmt.Errorf("the address cannot be read behind its question mark: %w", err)
 	}
-	names := make([]string, 0, len(query))
-	for name := range query {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(query)) {
 		switch values := query[name]; {
 		case !slices.Contains(takes, name):
 			return &UnknownError{Name: name, Takes: takes}

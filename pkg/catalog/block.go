@@ -42,14 +42,7 @@ var (
 )
 
 // codeOf returns the index of a text in kinds or outcomes. It returns 0, the index of "", if the list does not have it.
-func codeOf(all []string, text string) uint8 {
-	for i, s := range all {
-		if s == text {
-			return uint8(i)
-		}
-	}
-	return 0
-}
+func codeOf(all []string, text string) uint8 { return uint8(max(0, slices.Index(all, text))) }
 
 // block is a part of the list: sessions that follow each other in it. It does not change.
 type block struct {

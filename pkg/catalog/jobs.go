@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,11 +84,7 @@ func countFailures(jobs []packs.Job) (n int, cause string) {
 	if first == nil {
 		return 0, ""
 	}
-	name := first.Submission
-	if name == "" {
-		name = first.ID
-	}
-	cause = "Job " + name + " failed"
+	cause = "Job " + cmp.Or(first.Submission, first.ID) + " failed"
 	message := strings.TrimSpace(human.WithoutColours(first.Message))
 	if last := strings.TrimSpace(message[strings.LastIndexByte(message, '\n')+1:]); last != "" {
 		cause += ": " + last

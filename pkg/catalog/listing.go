@@ -53,12 +53,10 @@ func (c *Catalog) listAll(ctx context.Context) (removed []layout.Session, pages 
 	}
 	slices.Sort(hashes)
 	l := c.Cached().list
-	for at, b := range l.blocks {
-		for i := range b.rows {
-			ref := l.ref(place{int32(at), int32(i)})
-			if _, ok := slices.BinarySearch(hashes, c.table.hash(ref)); !ok {
-				removed = append(removed, ref)
-			}
+	for p := range l.everyRow() {
+		ref := l.ref(p)
+		if _, ok := slices.BinarySearch(hashes, c.table.hash(ref)); !ok {
+			removed = append(removed, ref)
 		}
 	}
 	return removed, pages, nil

@@ -3,6 +3,7 @@ package catalog
 import (
 	"hash/maphash"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -235,16 +236,7 @@ func (t *table) find(k key) (at, i int, found bool) {
 
 // searchRows returns the index of the first row that is not before a key, and whether that row has the key.
 func searchRows(n *names, b *block, k key) (i int, found bool) {
-	from, to := 0, len(b.rows)
-	for from < to {
-		middle := (from + to) / 2
-		if compareRow(n, b, middle, k) < 0 {
-			from = middle + 1
-		} else {
-			to = middle
-		}
-	}
-	return from, from < len(b.rows) && compareRow(n, b, from, k) == 0
+	return sort.Find(len(b.rows), func(i int) int { return -compareRow(n, b, i, k) })
 }
 
 // list applies the changes that wait and returns the table's rows as a list, which does not change. quiet is

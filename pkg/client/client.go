@@ -284,8 +284,7 @@ func errorMessage(text []byte) (reason string, ours bool) {
 // unreachableError makes the error that says why a server did not answer, and what to do. err is the error of
 // http.Client.
 func (c *Client) unreachableError(err error) error {
-	var withURL *url.Error
-	if errors.As(err, &withURL) { // its text repeats the whole address
+	if withURL, ok := errors.AsType[*url.Error](err); ok { // its text repeats the whole address
 		err = withURL.Err
 	}
 	server := c.Server()

@@ -148,8 +148,7 @@ func TestCounts(t *testing.T) {
 
 // status is the status of a refusal; 0 for another error.
 func status(err error) int {
-	var refused *rayError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*rayError](err); ok {
 		return refused.status
 	}
 	return 0

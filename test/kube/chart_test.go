@@ -40,8 +40,7 @@ func render(t *testing.T, args ...string) ([]object, error) {
 	out, err := exec.Command(buildcache.Helm(t),
 		append([]string{"template", "historyserver", chart, "--namespace=history"}, args...)...).Output()
 	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 			err = errors.New(string(exit.Stderr))
 		}
 		return nil, err

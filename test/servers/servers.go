@@ -123,7 +123,7 @@ func (k Kind) Start(ctx context.Context, address, dir string) (*Server, error) {
 }
 
 func (k Kind) start(ctx context.Context, program, address, dir string) (*Server, error) {
-	address, err := freeAddress(address)
+	address, err := FreeAddress(address)
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +201,8 @@ func (s *Server) Stop() {
 	_ = s.log.Close()
 }
 
-// freeAddress replaces port 0 by one that is free now.
-func freeAddress(address string) (string, error) {
+// FreeAddress replaces port 0 by one that is free now.
+func FreeAddress(address string) (string, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return "", err

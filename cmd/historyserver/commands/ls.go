@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/internal/settings"
@@ -129,10 +130,8 @@ func (o *operator) watch(ctx context.Context, list func(io.Writer) error) error 
 		if err != nil {
 			lastError = err.Error()
 		}
-		select {
-		case <-ctx.Done():
+		if backoff.Sleep(ctx, watchInterval) != nil {
 			return nil
-		case <-time.After(watchInterval):
 		}
 	}
 }

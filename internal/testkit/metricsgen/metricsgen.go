@@ -6,13 +6,13 @@ import (
 	"context"
 	"embed"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
@@ -170,7 +170,7 @@ func parse(text []byte) ([]*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	extracted, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, values(families)...)
+	extracted, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{}, slices.Collect(maps.Values(families))...)
 	if err != nil {
 		return nil, err
 	}
@@ -192,12 +192,4 @@ func parse(text []byte) ([]*series, error) {
 	}
 	slices.SortFunc(all, func(a, b *series) int { return bytes.Compare(a.spelled, b.spelled) })
 	return all, nil
-}
-
-func values(families map[string]*dto.MetricFamily) []*dto.MetricFamily {
-	out := make([]*dto.MetricFamily, 0, len(families))
-	for _, f := range families {
-		out = append(out, f)
-	}
-	return out
 }

@@ -12,7 +12,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing/fstest"
 	"time"
@@ -133,16 +132,7 @@ func (a *Archive) Nodes() ([]string, error) {
 	for i, f := range files {
 		files[i] = strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), prefix), ext)
 	}
-	slices.SortFunc(files, func(a, b string) int {
-		if isHead, isOther := a == Head, b == Head; isHead != isOther {
-			if isHead {
-				return -1
-			}
-			return 1
-		}
-		return strings.Compare(a, b)
-	})
-	return files, nil
+	return files, nil // sorted, and the others are w1 and so on
 }
 
 // Head is the name of the recorded head node.

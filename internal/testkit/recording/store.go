@@ -3,6 +3,7 @@ package recording
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -180,11 +181,7 @@ func (a *Archive) writeLogs(w storeWriter, node string, id rayid.Node) (err erro
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if rmErr := os.RemoveAll(tree); err == nil {
-			err = rmErr
-		}
-	}()
+	defer func() { err = errors.Join(err, os.RemoveAll(tree)) }()
 	if err := a.ExtractTmpRay(node, tree); err != nil {
 		return err
 	}

@@ -44,8 +44,7 @@ func (h *Handlers) Page(w http.ResponseWriter, r *http.Request, session Session)
 	}
 	status := http.StatusOK
 	begin, err := pageStart(r.Context(), session, log, form)
-	var wrong *param.Error
-	if errors.As(err, &wrong) { // the page shows the mistake, and the log's first lines
+	if wrong, ok := errors.AsType[*param.Error](err); ok { // the page shows the mistake, and the log's first lines
 		status, page.Wrong, err = http.StatusBadRequest, web.Wrong{Error: *wrong}, nil
 	}
 	if err == nil && begin.beyond {

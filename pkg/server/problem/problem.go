@@ -169,12 +169,10 @@ var problems = []struct {
 // Of returns the answer for an error of a handler; one that is not known here counts as an error of the store. storage
 // says in a few words where sessions are stored.
 func Of(err error, storage string) *Problem {
-	var p *Problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
-	var wrong *param.Error
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*param.Error](err); ok {
 		return BadRequest(err)
 	}
 	for _, known := range problems {

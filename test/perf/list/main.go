@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -72,7 +71,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	defer stop()
-	address, err := freeAddress()
+	address, err := servers.FreeAddress("127.0.0.1:0")
 	if err != nil {
 		return err
 	}
@@ -266,15 +265,6 @@ func ask(page string) (status int, body []byte, err error) {
 	defer func() { _ = answer.Body.Close() }()
 	body, err = io.ReadAll(answer.Body)
 	return answer.StatusCode, body, err
-}
-
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String(), nil
 }
 
 // of finds the number of sessions in a page. There may be more than were generated: packs keep for a while those that

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +23,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/test/servers"
 )
 
 type options struct {
@@ -142,12 +142,8 @@ type server struct {
 }
 
 func start(o options) (*server, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := servers.FreeAddress("127.0.0.1:0")
 	if err != nil {
-		return nil, err
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
 		return nil, err
 	}
 	s := &server{

@@ -20,6 +20,7 @@ import (
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/rayhistory/historyserver/internal/backoff"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
@@ -96,27 +97,17 @@ func Run(ctx context.Context, o Options) error {
 func endingLater(ctx context.Context, delay time.Duration) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		select {
-		case <-time.After(delay):
-			cancel()
-		case <-later.Done():
-		}
+		_ = backoff.Sleep(later, delay)
+		cancel()
 	})
 	return later, func() { stop(); cancel() }
 }
 
 // keep renews the certificate until ctx ends.
 func (c *certs) keep(ctx context.Context) {
-	ticker := time.NewTicker(syncEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if err := c.syncOnce(ctx); err != nil {
-				c.Log.WithError(err).Error("cannot renew the webhook's certificate")
-			}
+	for backoff.Sleep(ctx, syncEvery) == nil {
+		if err := c.syncOnce(ctx); err != nil {
+			c.Log.WithError(err).Error("cannot renew the webhook's certificate")
 		}
 	}
 }
