@@ -39,10 +39,12 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		// The new source continues from the index, or from a newer one, and lists the events again.
 		const trustSettled = false
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, trustSettled)
-	case src.index.used, len(grown) == 0 && (found.life.End.IsZero() || !changed):
+	case src.index.used, len(grown) == 0 && !changed,
+		len(grown) == 0 && found.life.End.IsZero() && latest.hasDeathsOf(found.snapshots):
 		// The tables stay; only the names of logs and snapshots, and the times in Life, are others. The tables of an
 		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 		next := *latest
+		next.fingerprint = found.sources.Fingerprint // what is derived from logs and snapshots is derived again
 		next.setListing(found)
 		next.shareLogs()
 		src.latest, src.version = &next, found.version

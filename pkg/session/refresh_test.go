@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 // TestRefreshAfterTheEnd: workers ship their last seconds after the head's collector stored the session's end; who
@@ -67,6 +69,32 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 				t.Error("a refresh made another session though nothing was stored")
 			}
 		})
+	}
+}
+
+// TestRefreshAfterASavedAnswer: when only a saved answer was stored of a running session, what is cached by the
+// fingerprint is made anew, and the tasks of a worker that the answer calls dead have failed.
+func TestRefreshAfterASavedAnswer(t *testing.T) {
+	running, worker := task{n: 1, name: "f", states: "RUNNING@1", node: 5}, rayid.Worker{5, 1}
+	b := newBucket()
+	b.stored = time.Now() // so that the session runs
+	b.objects[testWhole] = []byte(strings.Join(running.events(t), "\n") + "\n")
+	s := loadBucket(t, b)
+	must.True(t, !s.Ended(), "the session has ended")
+	for _, saved := range []struct{ url, answer, failed string }{
+		{"/api/jobs/", `[]`, ""},
+		{"/api/v0/workers" + layout.AllRows, fmt.Sprintf(`{"data":{"result":{"result":[{"worker_id":%q,`+
+			`"is_alive":false,"end_time_ms":%d,"exit_type":"SYSTEM_ERROR","exit_detail":"killed"}]}}}`, worker,
+			(testStart+3)*1000), "killed"},
+	} {
+		before := s.Fingerprint()
+		b.objects[layout.SnapshotKey(layout.DefaultRoot, testSession, saved.url)] = []byte(saved.answer)
+		s = must.Get(s.Refresh(t.Context()))(t)
+		says.True(t, s.Fingerprint() != before, "the fingerprint did not change with %s", saved.url)
+		_, text, failed := s.Tasks.Row(0, 0).Failure()
+		says.True(t, failed == (saved.failed != "") && strings.Contains(string(text), saved.failed),
+			"with %s the task failed: %t, %q", saved.url, failed, text)
+		says.Equal(t, s.Fingerprint(), loadBucket(t, b).Fingerprint(), "the fingerprint after a load")
 	}
 }
 

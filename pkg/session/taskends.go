@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -54,11 +55,7 @@ func newDeath(endMs uint64, eventTime int64, exit, detail string) tasktable.Deat
 // workers: Ray before 2.58 has no events of them, and later ones may be lost. A damaged or missing snapshot adds none.
 func (s *Session) addSavedDeaths(ctx context.Context, t *stringtable.Table,
 	workers map[stringtable.ID]tasktable.Death) error {
-	for _, url := range s.Snapshots.URLs("/api/v0/workers") {
-		last, err := s.Snapshots.Last(url, tasktable.AtEnd)
-		if err != nil {
-			return err
-		}
+	for _, last := range lastLists(s.Snapshots) {
 		value, err := s.Snapshots.Value(ctx, last)
 		if errors.Is(err, snapshots.ErrMalformed) || errors.Is(err, os.ErrNotExist) {
 			continue // its deaths stay unknown
@@ -79,4 +76,22 @@ func (s *Session) addSavedDeaths(ctx context.Context, t *stringtable.Table,
 		}
 	}
 	return nil
+}
+
+// lastLists returns the snapshots whose deaths addSavedDeaths adds.
+func lastLists(set *snapshots.Set) (last []*snapshots.Snapshot) {
+	for _, url := range set.URLs("/api/v0/workers") {
+		if snap, err := set.Last(url, tasktable.AtEnd); err == nil { // it fails only for a URL that set does not have
+			last = append(last, snap)
+		}
+	}
+	return last
+}
+
+// hasDeathsOf reports whether the session's tables have the deaths that newer snapshots tell of: no list was saved
+// since.
+func (s *Session) hasDeathsOf(newer *snapshots.Set) bool {
+	return slices.EqualFunc(lastLists(s.Snapshots), lastLists(newer), func(a, b *snapshots.Snapshot) bool {
+		return a.Taken == b.Taken && a.Stored == b.Stored
+	})
 }
