@@ -33,8 +33,8 @@ var errTooManySamples = fmt.Errorf("too many samples: %w", ErrTooMuch)
 type Database struct {
 	store chunks.Store
 	list  func(context.Context) ([]Hour, error) // the stored hours
-	// listingValid is how long a listing is valid; 0: the session has ended, so until chunks are missing
-	// (isListingFinal).
+	// listingValid is how long a listing is valid; 0: the session has ended, so for finalListingAge, or until chunks
+	// are missing (isListingFinal).
 	listingValid time.Duration
 	maxBytes     int64
 	names        *dictionary
@@ -97,14 +97,18 @@ func (d *Database) lockListing(ctx context.Context) error {
 	return nil
 }
 
-// Hours returns the stored hours, in order of time. They are listed again when the last list is too old, unless nothing
-// more is expected to be stored. After a new list the index is looked for again. The list must not be changed.
+// Hours returns the stored hours, in order of time. They are listed again when the last list is too old. After a new
+// list the index is looked for again. The list must not be changed.
 func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	if err := d.lockListing(ctx); err != nil {
 		return nil, err
 	}
 	defer d.listing.Release(1)
-	if !d.listed.IsZero() && (d.isListingFinal() || time.Since(d.listed) < cmp.Or(d.listingValid, maxListingAge)) {
+	valid := cmp.Or(d.listingValid, maxListingAge)
+	if d.isListingFinal() {
+		valid = finalListingAge
+	}
+	if !d.listed.IsZero() && time.Since(d.listed) < valid {
 		return d.hours, nil
 	}
 	hours, err := d.list(ctx)
@@ -115,7 +119,8 @@ func (d *Database) Hours(ctx context.Context) ([]Hour, error) {
 	return hours, nil
 }
 
-// isListingFinal says whether the listing has all that will be stored of an ended session. d.listing must be held.
+// isListingFinal says whether the listing has all that is expected to be stored of an ended session. d.listing must be
+// held.
 func (d *Database) isListingFinal() bool {
 	return d.listingValid == 0 && len(d.hours) > 0 && !slices.ContainsFunc(d.hours, func(h Hour) bool {
 		return h.stored.Add(lifetime.LateWrites).After(d.listed)

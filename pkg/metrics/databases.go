@@ -16,6 +16,10 @@ import (
 // maxListingAge is how old the listing of a running session may be.
 const maxListingAge = 15 * time.Second
 
+// finalListingAge is how old the listing of an ended session may be of which nothing more is expected to be stored: one
+// that seemed to have ended may go on, and more of one may be copied into the store.
+const finalListingAge = 10 * time.Minute
+
 // Databases keeps the databases of the sessions that were used last, within a memory limit. Safe for concurrent use.
 type Databases struct {
 	store    blob.Reader
