@@ -490,6 +490,19 @@ func TestWhatIsToldAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestOffsetsBeyond2GiB: Ray writes offsets into 32 bits with a sign, so that those from 2 GiB on are negative.
+func TestOffsetsBeyond2GiB(t *testing.T) {
+	const lines = `"taskLogInfo":{"stdoutFile":"worker.out","stdoutStart":2147483000,"stdoutEnd":-2147483648,` +
+		`"stderrFile":"worker.err","stderrStart":-1,"stderrEnd":-9000000000}`
+	k := task{n: 1, name: "f", states: "RUNNING@10 FINISHED@60"}
+	id := k.id()
+	s := loadTasks(t, []task{k}, fmt.Sprintf(`{"taskLifecycleEvent":{"taskId":%q,"jobId":%q,%s}}`, base64Of(id[:]),
+		testJob.Base64(), lines))
+	info, _ := s.Tasks.Row(0, tasktable.AtEnd).LogInfo()
+	says.Equal(t, fmt.Sprint(number(info.StdoutStart), " ", number(info.StdoutEnd), " ", number(info.StderrStart), " ",
+		number(info.StderrEnd)), "2147483000 2147483648 4294967295 0")
+}
+
 func number(n *int64) string {
 	if n == nil {
 		return "nil"

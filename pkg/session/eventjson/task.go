@@ -296,22 +296,31 @@ func (d *Decoder) logInfo(c *cursor) {
 		case "stderrFile", "stderr_file":
 			u.StderrFile = d.internText(c.rawString())
 		case "stdoutStart", "stdout_start":
-			u.StdoutStart = c.integer()
+			u.StdoutStart = logOffset(c.integer())
 			u.Flags |= HasStdoutStart
 		case "stdoutEnd", "stdout_end":
-			u.StdoutEnd = c.integer()
+			u.StdoutEnd = logOffset(c.integer())
 			u.Flags |= HasStdoutEnd
 		case "stderrStart", "stderr_start":
-			u.StderrStart = c.integer()
+			u.StderrStart = logOffset(c.integer())
 			u.Flags |= HasStderrStart
 		case "stderrEnd", "stderr_end":
-			u.StderrEnd = c.integer()
+			u.StderrEnd = logOffset(c.integer())
 			u.Flags |= HasStderrEnd
 		default:
 			c.skip()
 		}
 	}
 	u.dropUnsetOffsets()
+}
+
+// logOffset returns an offset in a log as it was before Ray wrote it into 32 bits (TaskLogInfo in
+// src/ray/protobuf/common.proto): one of 2 GiB or more became negative.
+func logOffset(n int64) int64 {
+	if n < 0 {
+		n += 1 << 32
+	}
+	return max(n, 0)
 }
 
 // dropUnsetOffsets clears the flags of offsets that are 0 because they were not set. Ray before 2.58 sends files and
