@@ -77,8 +77,8 @@ const activitySlices = 240
 
 // activity counts the task attempts that ran and failed over the chosen session's life: {from, to} in Unix
 // milliseconds, {running, failed} counts in slices of equal length.
-func (s *Server) activity(w http.ResponseWriter, _ *http.Request, shown logs.Session) error {
-	a, err := shown.Session.Activity(activitySlices)
+func (s *Server) activity(w http.ResponseWriter, r *http.Request, shown logs.Session) error {
+	a, err := shown.Session.Activity(r.Context(), activitySlices)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"math"
 	"strings"
 	"testing"
@@ -20,7 +21,7 @@ func TestActivity(t *testing.T) {
 		testHour)] = []byte(strings.Join(rec.Events(), "\n") + "\n")
 	s := must.Get(Load(t.Context(), b, layout.DefaultRoot, rec.Session, Options{}))(t)
 	for _, slices := range []int{1, 7, 240} {
-		a, err := s.Activity(slices)
+		a, err := s.Activity(t.Context(), slices)
 		must.True(t, err == nil && len(a.Running) == slices && len(a.Failed) == slices && a.From == s.Start &&
 			a.To == s.End, "%d slices: %+v, %v", slices, a, err)
 		failed, most := 0, 0
@@ -54,10 +55,21 @@ func TestActivityOfDamagedTimes(t *testing.T) {
 	s := *loadBucket(t, b)
 	for _, span := range [][2]int64{{math.MinInt64, math.MaxInt64}, {math.MinInt64, 1}, {1, math.MaxInt64}, {2, 1}} {
 		s.Start, s.End = span[0], span[1]
-		if a, err := s.Activity(10); err != nil || len(a.Running) != len(a.Failed) {
+		if a, err := s.Activity(t.Context(), 10); err != nil || len(a.Running) != len(a.Failed) {
 			t.Errorf("%v: %+v, %v", span, a, err)
 		}
 	}
+}
+
+// TestActivityIsStopped: whose client went away reads no more rows.
+func TestActivityIsStopped(t *testing.T) {
+	b := newBucket()
+	b.objects[testWhole] = []byte(lines(0, 3))
+	s := loadBucket(t, b)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	_, err := s.Activity(gone, 10)
+	says.ErrorIs(t, err, context.Canceled)
 }
 
 func TestUnfinished(t *testing.T) {

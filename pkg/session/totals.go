@@ -1,6 +1,8 @@
 package session
 
 import (
+	"context"
+
 	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -15,8 +17,8 @@ type Activity struct {
 
 // Activity divides the time between the session's first and last event into equal slices, and counts the attempts that
 // ran and that failed in each. An attempt without an end ran until the session's end. A session without times has no
-// slices. An error says that rows could not be read, so counts are missing.
-func (s *Session) Activity(slices int) (Activity, error) {
+// slices. An error says that rows could not be read, so counts are missing, or is the context's.
+func (s *Session) Activity(ctx context.Context, slices int) (Activity, error) {
 	a := Activity{From: s.Start, To: s.End}
 	// the difference of damaged times may overflow, and is negative then
 	if s.Start == 0 || s.End-s.Start <= 0 || slices <= 0 {
@@ -31,6 +33,9 @@ func (s *Session) Activity(slices int) (Activity, error) {
 	a.Failed = make([]int, slices)
 	var states []tasktable.StateTime
 	for n := range s.Tasks.Len() {
+		if n%tasktable.GroupRows == 0 && ctx.Err() != nil { // a group may be read from the store
+			return a, context.Cause(ctx)
+		}
 		began, ended := int64(0), s.End
 		states = s.Tasks.Row(n, tasktable.AtEnd).States(states[:0])
 		for _, st := range states {
