@@ -85,29 +85,39 @@ func healthy(w http.ResponseWriter, _ *Request) error {
 func clusterStatus(w http.ResponseWriter, r *Request) error {
 	asText := r.Query().Get("format") == "1"
 	envelope, err := savedStatus(r.Context(), &r.Moment, asText)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case envelope != nil:
+	}
+	if envelope != nil {
 		return writeJSON(w, http.StatusOK, envelope)
-	case asText:
-		return writeOK(w, "Got formatted cluster status.", "clusterStatus", statusText(&r.Moment))
+	}
+	living, err := livingNodes(r.Context(), &r.Moment)
+	if err != nil {
+		return err
+	}
+	at := statusTime(r.Context(), &r.Moment)
+	if asText {
+		return writeOK(w, "Got formatted cluster status.", "clusterStatus", statusText(at, living))
 	}
 	return writeOK(w, "Got cluster status.", "autoscalingStatus", nil, "autoscalingError", nil, "clusterStatus",
-		newStatus(cmp.Or(r.At, r.Session.End), livingNodes(&r.Moment)))
+		newStatus(at, living))
 }
 
 // Status is what `ray status` printed at the moment.
 func Status(ctx context.Context, m *moment.Moment) (string, error) {
 	envelope, err := savedStatus(ctx, m, true) // as text
-	if envelope == nil || err != nil {
-		return statusText(m), err
+	if err != nil {
+		return "", err
 	}
-	return envelope.Object("data").String("clusterStatus"), nil
+	if envelope != nil {
+		return envelope.Object("data").String("clusterStatus"), nil
+	}
+	living, err := livingNodes(ctx, m)
+	return statusText(statusTime(ctx, m), living), err
 }
 
 // savedStatus returns the saved answer of /api/cluster_status, with asText the one of its text form; nil if there is
-// none to use. A snapshot that may be later than the moment is used only if it counts as many nodes as were alive then.
+// none to use. A snapshot that may be later than the moment is used only if it counts as many nodes as lived then.
 func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Object, error) {
 	url := "/api/cluster_status"
 	if asText {
@@ -118,10 +128,14 @@ func savedStatus(ctx context.Context, m *moment.Moment, asText bool) (*pyjson.Ob
 	if err != nil || !ok {
 		return nil, err
 	}
-	if m.InTime(taken) || countNodes(envelope.Object("data"), asText) == len(livingNodes(m)) {
+	if m.InTime(taken) {
 		return envelope, nil
 	}
-	return nil, nil
+	living, err := livingNodes(ctx, m)
+	if err != nil || countNodes(envelope.Object("data"), asText) != len(living) {
+		return nil, err
+	}
+	return envelope, nil
 }
 
 // livingNode is a node that is alive, with its resources.
@@ -131,14 +145,43 @@ type livingNode struct {
 }
 
 // livingNodes returns the nodes that are alive at the moment.
-func livingNodes(m *moment.Moment) (living []livingNode) {
-	for i := range m.Session.Nodes {
-		n := &m.Session.Nodes[i]
-		if state, existed := moment.NodeAt(n, m.At); existed && state.State == moment.Alive {
-			living = append(living, livingNode{n.ID.String(), state.Resources})
+func livingNodes(ctx context.Context, m *moment.Moment) (living []livingNode, err error) {
+	nodes, err := m.Nodes(ctx)
+	for _, n := range nodes.All {
+		if n.State == moment.Alive {
+			living = append(living, livingNode{n.ID, resourcesOf(n)})
 		}
 	}
-	return living
+	return living, err
+}
+
+// resourcesOf returns a node's resources by its events or, if these have none, by its saved row, which has their names
+// in camelCase.
+func resourcesOf(n *moment.Node) map[string]float64 {
+	if len(n.ByEvents.Resources) > 0 {
+		return n.ByEvents.Resources
+	}
+	resources := map[string]float64{}
+	for name, amount := range n.Saved.Object("raylet").Object("resourcesTotal").All() {
+		if name == camelCase(storeMemory) {
+			name = storeMemory
+		}
+		resources[name] = moment.Float(amount)
+	}
+	return resources
+}
+
+// storeMemory is the resource that is the memory of the object store.
+const storeMemory = "object_store_memory"
+
+// statusTime returns the time (Unix ns) of a status at the moment: that of the last event or, without events, the
+// session's end.
+func statusTime(ctx context.Context, m *moment.Moment) int64 {
+	if at := cmp.Or(m.At, m.Session.End); at != 0 {
+		return at
+	}
+	_, end := m.Life(ctx)
+	return end.UnixNano()
 }
 
 // countNodes returns how many active and idle nodes the data of a saved status shows.
@@ -205,13 +248,12 @@ func sumResources(living []livingNode) map[string]float64 {
 }
 
 // statusText writes the status as Ray does for people (format_info_string in ray/autoscaler/_private/util.py): the
-// nodes that are alive, and their resources. Usage is not recorded, so it is 0.
-func statusText(m *moment.Moment) string {
-	living := livingNodes(m)
+// nodes that are alive, and their resources, at a time (Unix ns). Usage is not recorded, so it is 0.
+func statusText(at int64, living []livingNode) string {
 	const rule = "---------------------------------------------------------------\n"
 	var b strings.Builder
 	fmt.Fprintf(&b, "======== Autoscaler status: %s ========\n",
-		time.Unix(0, cmp.Or(m.At, m.Session.End)).UTC().Format("2006-01-02 15:04:05.000000"))
+		time.Unix(0, at).UTC().Format("2006-01-02 15:04:05.000000"))
 	b.WriteString("Node status\n" + rule + "Active:\n")
 	for _, n := range living {
 		b.WriteString(" 1 node_" + n.id + "\n")
@@ -225,7 +267,7 @@ func statusText(m *moment.Moment) string {
 	for _, name := range slices.Sorted(maps.Keys(sum)) {
 		switch {
 		case strings.HasPrefix(name, "node:"):
-		case name == "memory" || name == "object_store_memory":
+		case name == "memory" || name == storeMemory:
 			b.WriteString(" 0B/" + formatBytes(sum[name]) + " " + name + "\n")
 		default:
 			b.WriteString(" 0.0/" + string(pyjson.AppendFloat(nil, sum[name])) + " " + name + "\n")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
@@ -36,7 +37,7 @@ func eventsByJob(r *Request) (jobs []string, byJob map[string][]*pyjson.Object, 
 	byJob = map[string][]*pyjson.Object{}
 	seen := map[string]bool{}
 	add := func(job string, event *pyjson.Object) {
-		if id := event.String("eventId"); !seen[id] {
+		if id := event.String("eventId"); id == "" || !seen[id] {
 			seen[id] = true
 			if byJob[job] == nil {
 				jobs = append(jobs, job)
@@ -47,7 +48,8 @@ func eventsByJob(r *Request) (jobs []string, byJob map[string][]*pyjson.Object, 
 	for job, v := range data.Object("events").All() {
 		list, _ := v.([]any)
 		for _, v := range list {
-			if event, ok := v.(*pyjson.Object); ok && (r.At == 0 || event.Int("timestamp")*int64(time.Second) <= r.At) {
+			if event, ok := v.(*pyjson.Object); ok &&
+				(r.At == 0 || moment.TimeIn(event, "timestamp", time.Second) <= r.At) {
 				add(job, event)
 			}
 		}

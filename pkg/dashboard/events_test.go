@@ -149,3 +149,17 @@ func TestLogOfAJobWithoutDriver(t *testing.T) {
 		}
 	}
 }
+
+// TestEventsWithoutIDs: events that have no ID are no copies of one another.
+func TestEventsWithoutIDs(t *testing.T) {
+	a := savedSession(t,
+		savedAt{"/events", "10:04:00", `{"data": {"events": {"global": [{"message": "a"}, {"message": "b"}, ` +
+			`{"eventId": "c", "message": "c"}, {"eventId": "c", "message": "c"}]}}}`},
+		savedAt{"/api/v0/platform_events", "10:04:00", `{"data": {"events": [` +
+			`{"timestamp": "2026-11-22T11:00:00Z", "platformEvent": {"reason": "a"}}, ` +
+			`{"timestamp": "2026-11-22T11:00:01Z", "platformEvent": {"reason": "b"}}]}}`})
+	says.Equal(t, len(a.data("/events").Object("events").List("global")), 3, "events")
+	without := newAsker(t, a.session, Options{})
+	without.session.PlatformEvents = nil
+	says.EqualSlices(t, platformList(without), []string{"2026-11-22T11:00:01Z b", "2026-11-22T11:00:00Z a"})
+}

@@ -208,3 +208,24 @@ func TestJobsThatTheLastListLacks(t *testing.T) {
 		says.Equal(t, strings.Join(got, ", "), want, "at %q", clock)
 	}
 }
+
+// TestJobsListedTwice: each job of a damaged list is listed once, and rows without an ID are no jobs.
+func TestJobsListedTwice(t *testing.T) {
+	const list = `[{"type": "SUBMISSION", "submission_id": "a", "status": "FAILED"}, ` +
+		`{"type": "SUBMISSION", "status": "FAILED"}, ` +
+		`{"type": "SUBMISSION", "submission_id": "a", "status": "RUNNING"}, ` +
+		`{"type": "DRIVER", "job_id": "02000000", "status": "RUNNING"}, ` +
+		`{"type": "DRIVER", "job_id": "02000000", "status": "SUCCEEDED"}, {"type": "DRIVER", "job_id": null}]`
+	for url, answer := range map[string]string{
+		"/api/jobs/": list, "/api/v0/jobs" + layout.AllRows: `{"data": {"result": {"result": ` + list + `}}}`,
+	} {
+		dir := t.TempDir()
+		put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, url), answer)
+		var got []string
+		for _, v := range newAsker(t, load(t, dir, lab), Options{}).body("/api/jobs/").([]any) {
+			job := v.(*pyjson.Object)
+			got = append(got, job.String("submission_id")+job.String("job_id")+" "+job.String("status"))
+		}
+		says.EqualSlices(t, got, []string{"a FAILED", "02000000 RUNNING"}, url)
+	}
+}

@@ -42,7 +42,14 @@ func findNode(r *Request, id, ip string) (rayid.Node, error) {
 		}
 	}
 	node, err := rayid.Parse[rayid.Node](id)
-	if err != nil || r.Session.Node(node) == nil && len(r.Session.Logs.Paths(node)) == 0 {
+	if err == nil && (r.Session.Node(node) != nil || len(r.Session.Logs.Paths(node)) > 0) {
+		return node, nil
+	}
+	nodes, readErr := r.Nodes(r.Context())
+	if readErr != nil {
+		return node, readErr
+	}
+	if err != nil || nodes.ByID[node.String()] == nil { // a saved list may have it
 		return node, notFound("Node " + id + " is not part of this session. /api/v0/nodes lists its nodes.")
 	}
 	return node, nil

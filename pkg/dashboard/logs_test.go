@@ -355,3 +355,14 @@ func TestFollow(t *testing.T) {
 		})
 	}
 }
+
+// TestLogsOfASavedNode: a node that only the saved list has is part of the session, though it left no logs.
+func TestLogsOfASavedNode(t *testing.T) {
+	dir, node := t.TempDir(), strings.Repeat("aa", rayid.NodeSize)
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/nodes?view=summary"),
+		fmt.Sprintf(`{"data": {"summary": [{"raylet": {"nodeId": %q, "state": "ALIVE"}}]}}`, node))
+	a := newAsker(t, load(t, dir, lab), Options{})
+	for id, status := range map[string]int{node: 200, strings.Repeat("ab", rayid.NodeSize): 404, "x": 404} {
+		says.Equal(t, a.get("/api/v0/logs?node_id="+id).Code, status, id)
+	}
+}

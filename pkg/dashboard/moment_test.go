@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -303,4 +304,79 @@ func TestEmptySession(t *testing.T) {
 	} {
 		says.Equal(t, a.get(url).Body.String(), want, url)
 	}
+}
+
+// TestEndsAfterTheMoment: of things without events, of which the only saved answers are later than the moment, none has
+// ended before its end.
+func TestEndsAfterTheMoment(t *testing.T) {
+	node, actor := strings.Repeat("aa", rayid.NodeSize), strings.Repeat("ab", rayid.ActorSize)
+	worker := strings.Repeat("ac", rayid.WorkerSize)
+	began, ended := rayevents.At("10:01:00")/1e6, rayevents.At("10:20:00")/1e6
+	job := func(ids, status string) string {
+		return fmt.Sprintf(`{%s, "status": %q, "start_time": %d, "end_time": %d, "message": "ended"}`, ids, status,
+			began, ended)
+	}
+	const taken = "10:30:00"
+	const list = `{"data": {"result": {"result": [%s]}}}`
+	a := savedSession(t,
+		savedAt{"/nodes?view=summary", taken, fmt.Sprintf(`{"data": {"summary": [{"raylet": {"nodeId": %q, `+
+			`"state": "DEAD", "startTimeMs": %d, "endTimeMs": %d, "stateMessage": "ended"}}]}}`, node, began, ended)},
+		savedAt{"/api/v0/nodes" + layout.AllRows, taken, fmt.Sprintf(list, fmt.Sprintf(`{"node_id": %q, `+
+			`"state": "DEAD", "end_time_ms": %d}`, node, ended))},
+		savedAt{"/logical/actors", taken, fmt.Sprintf(`{"data": {"actors": {%q: {"actorId": %[1]q, `+
+			`"state": "DEAD", "pid": 7, "startTime": %d, "endTime": %d, `+
+			`"address": {"nodeId": %q, "workerId": %q}, "exitDetail": "ended"}}}}`, actor, began, ended, node, worker)},
+		savedAt{"/api/v0/actors" + layout.AllRows, taken, fmt.Sprintf(list, fmt.Sprintf(`{"actor_id": %q, `+
+			`"state": "DEAD", "pid": 7, "class_name": "A", "death_cause": {"x": {}}}`, actor))},
+		savedAt{"/api/jobs/", taken, "[" + job(`"type": "SUBMISSION", "submission_id": "a"`, "FAILED") + ", " +
+			job(`"type": "DRIVER", "job_id": "09000000"`, "SUCCEEDED") + "]"})
+	for clock, want := range map[string]string{
+		"10:10:00": "ALIVE 0, ALIVE 0, ALIVE 7 A false, RUNNING <nil>, RUNNING 0",
+		"10:25:00": fmt.Sprintf("DEAD %d, DEAD %[1]d, DEAD 7 A true, FAILED %[1]d, SUCCEEDED %[1]d", ended),
+	} {
+		a.at = rayevents.At(clock)
+		var got []string
+		add := func(format string, values ...any) { got = append(got, fmt.Sprintf(format, values...)) }
+		for _, row := range a.rows("/api/v0/nodes?detail=1") {
+			if row.String("node_id") == node {
+				add("%s %v", row.String("state"), row.Get("end_time_ms"))
+			}
+		}
+		logical := a.data("/logical/actors").Object("actors").Object(actor)
+		add("%s %v", logical.String("state"), logical.Get("endTime"))
+		for _, row := range a.rows("/api/v0/actors?detail=1") {
+			if row.String("actor_id") == actor {
+				add("%s %v %s %t", row.String("state"), row.Get("pid"), row.String("class_name"),
+					row.Get("death_cause") != nil)
+			}
+		}
+		for _, v := range a.body("/api/jobs/").([]any) {
+			row := v.(*pyjson.Object)
+			if id := row.String("submission_id"); id == "a" || row.String("job_id") == "09000000" {
+				add("%s %v", row.String("status"), row.Get("end_time"))
+			}
+		}
+		says.Equal(t, strings.Join(got, ", "), want, "at %s", clock)
+	}
+}
+
+// TestStatusWithoutEvents: the status of a cluster of which only the list of nodes is saved shows the nodes that lived.
+func TestStatusWithoutEvents(t *testing.T) {
+	dir := t.TempDir()
+	node := func(id, state string) string {
+		return fmt.Sprintf(`{"raylet": {"nodeId": %q, "state": %q, "startTimeMs": 1, "resourcesTotal": {"CPU": 4.0, `+
+			`"objectStoreMemory": 1073741824.0, "node:10.0.0.1": 1.0}}}`, strings.Repeat(id, rayid.NodeSize), state)
+	}
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, lab, "/nodes?view=summary"),
+		`{"data": {"summary": [`+node("aa", "ALIVE")+", "+node("ab", "DEAD")+", "+node("ac", "ALIVE")+`]}}`)
+	a := newAsker(t, load(t, dir, lab), Options{})
+	text := a.data("/api/cluster_status?format=1").String("clusterStatus")
+	says.All(t, text, "\n 1 node_"+strings.Repeat("aa", rayid.NodeSize)+"\n 1 node_"+
+		strings.Repeat("ac", rayid.NodeSize)+"\n",
+		" 0.0/8.0 CPU\n", " 0B/2.00GiB object_store_memory\n")
+	says.None(t, text, "1970", "no active nodes")
+	status := a.data("/api/cluster_status").Object("clusterStatus")
+	says.Equal(t, status.Object("autoscalerReport").Object("activeNodes").Len(), 2, "active nodes")
+	usage := status.Object("loadMetricsReport").Object("usage").Get("CPU")
+	says.Equal(t, string(pyjson.Append(nil, usage)), "[0.0, 8.0]")
 }

@@ -227,7 +227,7 @@ func newSummary(s *session.Session, node *moment.Node) *pyjson.Object {
 	tmp := "/tmp/ray/" + s.Ref.Name
 	raylet := pyjson.Obj(
 		"storeStats", pyjson.Obj(), "objectStoreUsedMemory", 0, "objectStoreAvailableMemory",
-		int64(state.Resources["object_store_memory"]),
+		int64(state.Resources[storeMemory]),
 		"nodeId", n.ID.String(), "nodeManagerAddress", n.IP, "rayletSocketName", tmp+"/sockets/raylet",
 		"objectStoreSocketName", tmp+"/sockets/plasma_store", "nodeManagerPort", 0, "objectManagerPort", 0,
 		"nodeManagerHostname", n.Hostname, "metricsExportPort", 0, "resourcesTotal",

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -35,7 +36,7 @@ func (b *builder) readEvents() {
 			if err != nil {
 				continue
 			}
-			if happened := event.Int("timestamp") * int64(time.Second); happened <= b.end {
+			if happened := moment.TimeIn(event, "timestamp", time.Second); happened <= b.end {
 				b.addEvent(event, happened, log, from, to)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -36,10 +37,19 @@ func (m *Moment) Actors(ctx context.Context) ([]Actor, error) {
 		eventsOf: func(id string) *entities.Actor { return findIn(id, m.Session.Actor) },
 		stateAt:  ActorAt,
 		savedID:  func(row *pyjson.Object) string { return row.String("actorId") },
-		began:    func(row *pyjson.Object) int64 { return row.Int("startTime") * nsPerMilli },
+		began:    func(row *pyjson.Object) int64 { return TimeIn(row, "startTime", time.Millisecond) },
 		ended:    func(row *pyjson.Object) bool { return row.String("state") == Dead },
 		sameState: func(row *pyjson.Object, s *ActorState) bool {
 			return row.String("state") == s.State && row.Int("numRestarts") == int64(s.Restarts)
+		},
+		endedAt: func(row *pyjson.Object) int64 { return savedState(row).Ended },
+		unended: func(row *pyjson.Object) ActorState {
+			s := savedState(row)
+			s.State, s.Placed, s.Changed, s.Ended = Alive, true, s.Started, 0
+			if s.Worker.Nil() { // it never ran
+				s.State, s.Placed = Unready, false
+			}
+			return s
 		},
 	}, rows, taken)
 	actors := make([]Actor, len(joined))
@@ -71,17 +81,26 @@ func actorOf(thing Stored[entities.Actor, ActorState]) Actor {
 	if thing.Newer { // its events are newer than its saved row, or it has none
 		return a
 	}
-	row := thing.Saved
-	a.State, a.Restarts = row.String("state"), int(row.Int("numRestarts"))
-	a.Repr = cmp.Or(a.Repr, row.String("reprName"))
-	a.Started = cmp.Or(a.Started, row.Int("startTime")*nsPerMilli)
-	a.Ended = cmp.Or(a.Ended, row.Int("endTime")*nsPerMilli)
-	if address := row.Object("address"); a.Worker.Nil() { // nil if it is not known
-		a.Node, _ = rayid.Parse[rayid.Node](address.String("nodeId"))
-		a.Worker, _ = rayid.Parse[rayid.Worker](address.String("workerId"))
-		a.PID = uint32(row.Int("pid"))
+	saved := savedState(thing.Saved)
+	a.State, a.Restarts = saved.State, saved.Restarts
+	a.Repr = cmp.Or(a.Repr, saved.Repr)
+	a.Started = cmp.Or(a.Started, saved.Started)
+	a.Ended = cmp.Or(a.Ended, saved.Ended)
+	if a.Worker.Nil() { // nil if it is not known
+		a.Node, a.Worker, a.PID = saved.Node, saved.Worker, saved.PID
 	}
 	return a
+}
+
+// savedState returns the state that an actor's saved row shows. What only events tell is zero.
+func savedState(row *pyjson.Object) (s ActorState) {
+	s.State, s.Restarts, s.Repr = row.String("state"), int(row.Int("numRestarts")), row.String("reprName")
+	s.Started, s.Ended = TimeIn(row, "startTime", time.Millisecond), TimeIn(row, "endTime", time.Millisecond)
+	address := row.Object("address")
+	s.Node, _ = rayid.Parse[rayid.Node](address.String("nodeId"))
+	s.Worker, _ = rayid.Parse[rayid.Worker](address.String("workerId"))
+	s.PID, s.Port = uint32(row.Int("pid")), int32(address.Int("port"))
+	return s
 }
 
 // withSavedID returns a saved row with the ID under which it is saved; it copies the row if it has another ID. Until an

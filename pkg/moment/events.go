@@ -45,7 +45,7 @@ func (m *Moment) ClusterEvents(ctx context.Context) ([]*pyjson.Object, error) {
 	}
 	var until []*pyjson.Object
 	for _, event := range all {
-		if event.Int("timestamp")*int64(time.Second) <= m.At {
+		if TimeIn(event, "timestamp", time.Second) <= m.At {
 			until = append(until, event)
 		}
 	}
@@ -134,7 +134,7 @@ func (m *Moment) PlatformEvents(ctx context.Context) ([]PlatformEvent, error) {
 		i, known := byID[e.ID]
 		switch {
 		case !m.isPast(e.Time):
-		case !known:
+		case !known || e.ID == "":
 			byID[e.ID] = len(all)
 			all = append(all, e)
 		case e.Time > all[i].Time:

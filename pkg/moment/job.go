@@ -151,16 +151,22 @@ func (m *Moment) savedJobs(ctx context.Context) ([]*pyjson.Object, int64, error)
 		return nil, 0, err
 	}
 	if list, ok := value.([]any); ok {
-		rows := Objects(list)
+		rows := addJobs(nil, list)
 		for _, snap := range m.Session.Snapshots.Dropped(jobsURL, m.At, layout.JobBytes, maxDropped) {
-			if rows, err = m.addMissing(ctx, rows, snap); err != nil {
+			if len(rows) == maxRows {
+				break
+			}
+			earlier, err := m.Session.Snapshots.Value(ctx, snap)
+			if err != nil && !errors.Is(err, snapshots.ErrMalformed) {
 				return nil, 0, err
 			}
+			list, _ := earlier.([]any)
+			rows = addJobs(rows, list)
 		}
 		return rows, taken, nil
 	}
 	result, taken, err := m.SavedList(ctx, "/api/v0/jobs")
-	return Objects(result.List("result")), taken, err
+	return addJobs(nil, result.List("result")), taken, err
 }
 
 const jobsURL = "/api/jobs/"
@@ -168,33 +174,26 @@ const jobsURL = "/api/jobs/"
 // maxDropped is how many earlier snapshots are read for jobs that later ones lack.
 const maxDropped = 4
 
-// addMissing appends the rows of an earlier snapshot of jobs that are of none of the jobs in rows, up to maxRows.
-func (m *Moment) addMissing(ctx context.Context, rows []*pyjson.Object,
-	earlier *snapshots.Snapshot) ([]*pyjson.Object, error) {
-	if len(rows) == maxRows {
-		return rows, nil
-	}
-	value, err := m.Session.Snapshots.Value(ctx, earlier)
-	if errors.Is(err, snapshots.ErrMalformed) {
-		return rows, nil
-	}
-	listed := map[[2]string]bool{}
-	key := func(row *pyjson.Object) [2]string { // the submission's ID or, of a driver without one, the job's
+// addJobs appends the rows of a list of jobs to rows, up to maxRows: one of each job that rows does not have yet.
+func addJobs(rows []*pyjson.Object, list []any) []*pyjson.Object {
+	type key struct{ submission, driver string } // a submission's own, or of a driver without one
+	seen := map[key]bool{{}: true}               // a row without an ID is damage
+	keyOf := func(row *pyjson.Object) key {
 		if id := row.String("submission_id"); id != "" {
-			return [2]string{id, ""}
+			return key{submission: id}
 		}
-		return [2]string{"", row.String("job_id")}
+		return key{driver: row.String("job_id")}
 	}
 	for _, row := range rows {
-		listed[key(row)] = true
+		seen[keyOf(row)] = true
 	}
-	list, _ := value.([]any)
-	for _, row := range Objects(list) {
-		if !listed[key(row)] && len(rows) < maxRows {
+	for _, v := range list {
+		if row, ok := v.(*pyjson.Object); ok && len(rows) < maxRows && !seen[keyOf(row)] {
+			seen[keyOf(row)] = true
 			rows = append(rows, row)
 		}
 	}
-	return rows, err
+	return rows
 }
 
 // jobBuilder puts jobs together.
@@ -217,7 +216,7 @@ func savedJob(row *pyjson.Object) Job {
 		AgentAddress: row.String("driver_agent_http_address"),
 		Status:       row.String("status"), Message: row.String("message"), ErrorType: row.String("error_type"),
 		ExitCode: row.Get("driver_exit_code"),
-		Start:    row.Int("start_time") * nsPerMilli, End: row.Int("end_time") * nsPerMilli,
+		Start:    TimeIn(row, "start_time", time.Millisecond), End: TimeIn(row, "end_time", time.Millisecond),
 	}
 	j.Node, _ = rayid.Parse[rayid.Node](row.String("driver_node_id")) // nil if it is not known
 	return j
@@ -246,9 +245,11 @@ func (b *jobBuilder) plainDrivers(snapshot []*pyjson.Object) []Job {
 		eventsOf:  find,
 		stateAt:   DriverAt,
 		savedID:   func(row *pyjson.Object) string { return row.String("job_id") },
-		began:     func(row *pyjson.Object) int64 { return row.Int("start_time") * nsPerMilli },
+		began:     func(row *pyjson.Object) int64 { return TimeIn(row, "start_time", time.Millisecond) },
 		ended:     func(row *pyjson.Object) bool { return jobstatus.Ended(row.String("status")) },
 		sameState: func(row *pyjson.Object, s *DriverState) bool { return row.String("status") == s.status() },
+		endedAt:   func(row *pyjson.Object) int64 { return TimeIn(row, "end_time", time.Millisecond) },
+		unended:   func(*pyjson.Object) DriverState { return DriverState{} },
 	}, rows, b.taken)
 	slices.SortStableFunc(joined, func(x, y Stored[entities.Job, DriverState]) int { return cmp.Compare(x.ID, y.ID) })
 	var jobs []Job
@@ -271,7 +272,7 @@ func (b *jobBuilder) driver(thing Stored[entities.Job, DriverState]) Job {
 		j.Entrypoint, j.Start, j.Metadata, j.RuntimeEnv = thing.Events.Entrypoint, wholeMillis(thing.ByEvents.Started),
 			thing.Events.Metadata, thing.Events.RuntimeEnv
 	}
-	if j.Driver, j.Newer = thing.Events, thing.Newer; thing.Newer { // its events are newer than its saved row
+	if j.Driver, j.Newer = thing.Events, thing.Newer; thing.Newer { // the saved row shows a state of another time
 		j.Status, j.End = thing.ByEvents.status(), wholeMillis(thing.ByEvents.Ended)
 	}
 	return j
@@ -330,6 +331,10 @@ func (b *jobBuilder) withEvents(j Job, byEvents *Job) (_ Job, existed bool) {
 	same := byEvents != nil && byEvents.Status == j.Status
 	newer := b.m.Overrides(b.taken, same, jobstatus.Ended(j.Status))
 	if byEvents == nil {
+		if newer && !b.m.isPast(j.End) { // it ended after the moment
+			j.Newer = true
+			j.copyEnd(&Job{Status: jobstatus.Running, Message: statusMessages[jobstatus.Running]})
+		}
 		return j, !newer || b.isOnlySaved(j.SubmissionID) && b.m.isPast(j.Start)
 	}
 	j.AgentAddress = cmp.Or(j.AgentAddress, byEvents.AgentAddress)

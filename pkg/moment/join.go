@@ -111,9 +111,11 @@ func (m *Moment) InTime(taken int64) bool {
 // Stored is what is stored of one thing at a moment: its events E, a row of a saved answer, or both. S is its state by
 // events.
 type Stored[E, S any] struct {
-	ID       string         // as Ray writes it, hex
-	Events   *E             // nil: there are none
-	ByEvents S              // the state by events; zero if there are none
+	ID     string // as Ray writes it, hex
+	Events *E     // nil: there are none
+	// ByEvents is the state by events or, of a thing without events whose saved row shows an end after the moment, the
+	// state before that end; otherwise zero.
+	ByEvents S
 	Saved    *pyjson.Object // nil: there is no saved row
 	// Newer says that ByEvents counts, not what the saved row says of the state. It is so without a saved row, too.
 	Newer bool
@@ -130,6 +132,9 @@ type kind[E, S any] struct {
 	began     func(row *pyjson.Object) int64      // Unix ns; 0: not known
 	ended     func(row *pyjson.Object) bool       // the row shows that the thing has ended
 	sameState func(row *pyjson.Object, s *S) bool // the row shows the state
+
+	endedAt func(row *pyjson.Object) int64 // Unix ns; 0: not known. Nil: no row of the kind says it
+	unended func(row *pyjson.Object) S     // the state before the end that the row shows; nil as endedAt
 }
 
 // join puts together what is stored of all things of a kind that existed at the moment: first the things with a saved
@@ -154,6 +159,9 @@ func join[E, S any](m *Moment, k kind[E, S], rows []any, taken int64) []Stored[E
 		existed := false
 		if thing.Events = k.eventsOf(thing.ID); thing.Events == nil {
 			existed = m.isPast(k.began(row))
+			if k.endedAt != nil && k.ended(row) && !m.isPast(k.endedAt(row)) {
+				thing.ByEvents, thing.Newer = k.unended(row), true
+			}
 		} else if thing.ByEvents, existed = k.stateAt(thing.Events, m.At); existed {
 			thing.Newer = m.Overrides(taken, k.sameState(row, &thing.ByEvents), k.ended(row))
 		}

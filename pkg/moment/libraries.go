@@ -84,7 +84,7 @@ func (m *Moment) TrainRuns(ctx context.Context) (runs []Run, err error) {
 				Name:   cmp.Or(o.String("name"), o.String("id")),
 				Status: cmp.Or(o.String("status"), o.String("run_status")),
 				Detail: o.String("status_detail"),
-				Ended:  cmp.Or(o.Int("end_time_ns"), o.Int("end_time_ms")*nsPerMilli, taken),
+				Ended:  cmp.Or(o.Int("end_time_ns"), TimeIn(o, "end_time_ms", time.Millisecond), taken),
 			}
 			run.Job, _ = rayid.Parse[rayid.Job](o.String("job_id")) // nil if it is not known
 			runs = append(runs, run)

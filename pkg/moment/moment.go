@@ -10,6 +10,7 @@ package moment
 import (
 	"context"
 	"fmt"
+	"math"
 	"reflect"
 	"runtime"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/budget"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -111,6 +113,13 @@ const nsPerMilli = int64(time.Millisecond)
 
 // wholeMillis returns a time (Unix ns) rounded down to a whole millisecond, as saved rows have it.
 func wholeMillis(ns int64) int64 { return ns - ns%nsPerMilli }
+
+// TimeIn returns the time (Unix ns) that an object has under a key in a unit. One before the year 1678 or after 2261 is
+// the nearest that nanoseconds can express.
+func TimeIn(o *pyjson.Object, key string, unit time.Duration) int64 {
+	most := math.MaxInt64 / int64(unit)
+	return min(max(o.Int(key), -most), most) * int64(unit)
+}
 
 // MillisPerSecond is the milliseconds in a second.
 const MillisPerSecond = int64(time.Second / time.Millisecond)

@@ -2,6 +2,7 @@ package moment
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -173,6 +174,17 @@ func TestGroupAt(t *testing.T) {
 		s, existed := groupAt(&entities.PlacementGroup{Created: tt.created, Transitions: placed}, tt.at)
 		says.True(t, existed == tt.existed && (!existed || s.State == tt.state),
 			"requested at %d, at %d: %q, there: %v", tt.created, tt.at, s.State, existed)
+	}
+}
+
+// TestTimeIn: a damaged time far away is not one that was long ago.
+func TestTimeIn(t *testing.T) {
+	const last = math.MaxInt64 / 1_000_000 * 1_000_000
+	for text, want := range map[string]int64{
+		"5": 5e6, "9223372036854775807": last, "9223372036855": last, "-9223372036854775808": -last,
+		"18446744073709551615": 0, // which Ray writes for a time that is not known
+	} {
+		says.Equal(t, TimeIn(pyjson.Obj("at", pyjson.Number(text)), "at", time.Millisecond), want, text)
 	}
 }
 

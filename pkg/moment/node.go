@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -51,9 +52,11 @@ func (m *Moment) Nodes(ctx context.Context) (Nodes, error) {
 		eventsOf:  func(id string) *entities.Node { return findIn(id, m.Session.Node) },
 		stateAt:   NodeAt,
 		savedID:   func(row *pyjson.Object) string { return raylet(row).String("nodeId") },
-		began:     func(row *pyjson.Object) int64 { return raylet(row).Int("startTimeMs") * nsPerMilli },
+		began:     func(row *pyjson.Object) int64 { return TimeIn(raylet(row), "startTimeMs", time.Millisecond) },
 		ended:     func(row *pyjson.Object) bool { return raylet(row).String("state") == Dead },
 		sameState: func(row *pyjson.Object, s *NodeState) bool { return raylet(row).String("state") == s.State },
+		endedAt:   func(row *pyjson.Object) int64 { return TimeIn(raylet(row), "endTimeMs", time.Millisecond) },
+		unended:   func(*pyjson.Object) NodeState { return NodeState{State: Alive} },
 	}, data.List("summary"), taken)
 	nodes := Nodes{ByID: map[string]*Node{}}
 	for _, k := range joined {
@@ -77,8 +80,8 @@ func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
 		Hostname: cmp.Or(raylet.String("nodeManagerHostname"), thing.Saved.String("hostname")),
 		Machine:  raylet.String("instanceTypeName"),
 		State:    raylet.String("state"), Reason: death.String("reason"), Message: death.String("reasonMessage"),
-		StateMessage: raylet.String("stateMessage"), Start: raylet.Int("startTimeMs") * nsPerMilli,
-		End: raylet.Int("endTimeMs") * nsPerMilli,
+		StateMessage: raylet.String("stateMessage"), Start: TimeIn(raylet, "startTimeMs", time.Millisecond),
+		End: TimeIn(raylet, "endTimeMs", time.Millisecond),
 	}
 	// What does not change in a node's life is taken from either, whatever Overrides says of the state.
 	if e := thing.Events; e != nil {

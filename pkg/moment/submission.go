@@ -63,7 +63,7 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			for i := range m.Session.Actors {
 				a := &m.Session.Actors[i]
 				if id, ok := strings.CutPrefix(a.Name, SupervisorActor); ok && a.Class == supervisorClass {
-					evidenceOf(id).supervisor = a
+					evidenceOf(id).addSupervisor(a)
 				}
 			}
 			for id := range m.LogNames().Jobs {
@@ -85,13 +85,31 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 		})
 }
 
+// addSupervisor takes over a supervisor. If there are several, the submission was deleted and its ID submitted again:
+// the last one counts.
+func (e *evidence) addSupervisor(a *entities.Actor) {
+	begin := func(a *entities.Actor) int64 {
+		if len(a.Transitions) == 0 {
+			return 0
+		}
+		return a.Transitions[0].Time
+	}
+	if e.supervisor == nil || begin(a) >= begin(e.supervisor) {
+		e.supervisor = a
+	}
+}
+
 // addEvent takes over what an event of event_JOBS.log says about the submission with an ID (JobManager in
 // ray/dashboard/modules/job/job_manager.py).
 func (e *evidence) addEvent(id string, event *pyjson.Object) {
-	at := event.Int("timestamp") * int64(time.Second)
+	at := TimeIn(event, "timestamp", time.Second)
 	message := event.String("message")
 	if strings.HasPrefix(message, "Started a ray job") {
-		e.started = at
+		if e.started = max(e.started, at); at >= e.completed { // it was deleted, and its ID submitted again
+			e.completed, e.status, e.failure = 0, "", ""
+		}
+	} else if at < e.started {
+		return // of an earlier submission with the ID
 	} else if said, ok := strings.CutPrefix(message, "Completed a ray job "+id+" with a status "); ok {
 		if status, why, _ := strings.Cut(said, "."); jobstatus.Ended(status) {
 			e.completed, e.status, e.failure = at, status, strings.TrimPrefix(why, " ")
@@ -192,8 +210,12 @@ func (b *jobBuilder) byOwnEvents(s *entities.Submission) *Job {
 			break
 		}
 		j.Status, j.Message, j.ErrorType = t.State, t.Message, t.ErrorType
+		ended := jobstatus.Ended(t.State)
+		if j.End != 0 && !ended { // it was deleted, and its ID submitted again
+			j.Start, j.End, j.ExitCode = 0, 0, nil
+		}
 		j.Start = cmp.Or(j.Start, wholeMillis(t.Time))
-		if jobstatus.Ended(t.State) {
+		if ended {
 			j.End = wholeMillis(t.Time)
 		}
 		if !t.DriverNode.Nil() {
@@ -224,16 +246,22 @@ const EndNotRecorded = "The driver ended; its exit code was not recorded."
 func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	j.Status, j.Node, j.Start = jobstatus.Pending, facts.node, e.started
 	b.setBySupervisor(j, e.supervisor)
-	driverEnded := b.setByDriver(j)
-	j.Start = cmp.Or(facts.started, j.Start)
+	driverEnded := b.setByDriver(j, e)
+	logBegins := !b.isEarlier(facts.started, e)
+	if logBegins {
+		j.Start = cmp.Or(facts.started, j.Start)
+	}
 	if facts.entrypoint != "" {
 		j.Entrypoint = facts.entrypoint
 		if e.supervisor == nil && b.m.isPast(j.Start) {
 			j.Status = jobstatus.Running // only its log shows that it ran
 		}
 	}
+	if facts.ended == 0 { // an older Ray does not log when
+		facts.ended = cmp.Or(e.completed, j.End, driverEnded)
+	}
 	switch {
-	case facts.exited && b.m.isPast(facts.ended):
+	case facts.exited && !b.isEarlier(facts.ended, e) && b.hasEnded(facts.ended):
 		j.setExit(facts)
 		return
 	case e.status != "" && b.m.isPast(e.completed):
@@ -242,7 +270,7 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 			j.Message, j.ErrorType = e.failure, failureType(e.failure)
 			return
 		}
-	case facts.refused != "" && b.m.isPast(j.Start):
+	case facts.refused != "" && logBegins && b.m.isPast(j.Start):
 		j.Status, j.End, j.Message, j.ErrorType = jobstatus.Failed, j.Start, facts.refused,
 			"JOB_SUPERVISOR_ACTOR_START_FAILURE"
 		return
@@ -255,6 +283,15 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 	}
 	j.Message = statusMessages[j.Status]
 }
+
+// isEarlier reports whether what happened at a time (Unix ns; 0: it is not known when) was before the submission began:
+// it is of another one with its ID, which was deleted.
+func (b *jobBuilder) isEarlier(t int64, e *evidence) bool {
+	return t != 0 && t < e.started && b.m.isPast(e.started)
+}
+
+// hasEnded reports whether what ended at a time (Unix ns; 0: it is not known when) had ended at the moment.
+func (b *jobBuilder) hasEnded(t int64) bool { return b.m.isPast(t) && (t != 0 || b.m.At == AtEnd) }
 
 // stillRuns reports whether a submission whose driver had ended still ran at the moment, because its entrypoint may run
 // more programs. Something that happened to the submission later shows that, or a supervisor that lived at the moment,
@@ -321,12 +358,15 @@ func (b *jobBuilder) setBySupervisor(j *Job, a *entities.Actor) {
 
 // setByDriver sets the status, node and start of a submission by its last driver, and returns when that driver ended
 // (Unix ns; 0: not yet, or there is none).
-func (b *jobBuilder) setByDriver(j *Job) int64 {
+func (b *jobBuilder) setByDriver(j *Job, e *evidence) int64 {
 	d := j.Driver
 	if d == nil {
 		return 0
 	}
 	state, _ := DriverAt(d, b.m.At)
+	if b.isEarlier(state.Ended, e) {
+		return 0
+	}
 	j.Status, j.Entrypoint, j.Node = jobstatus.Running, d.Entrypoint, d.DriverNode
 	j.Start = cmp.Or(j.Start, state.Started)
 	return state.Ended

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/rayhistory/historyserver/internal/shared"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
@@ -55,11 +56,15 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 		eventsOf:  func(id string) *entities.Worker { return findIn(id, m.Session.Worker) },
 		stateAt:   WorkerAt,
 		savedID:   func(row *pyjson.Object) string { return row.String("worker_id") },
-		began:     func(row *pyjson.Object) int64 { return row.Int("start_time_ms") * nsPerMilli },
+		began:     func(row *pyjson.Object) int64 { return TimeIn(row, "start_time_ms", time.Millisecond) },
 		ended:     func(row *pyjson.Object) bool { return !row.Bool("is_alive") },
 		sameState: func(row *pyjson.Object, s *WorkerState) bool { return row.Bool("is_alive") == s.Alive },
+		endedAt:   func(row *pyjson.Object) int64 { return TimeIn(row, "end_time_ms", time.Millisecond) },
+		unended: func(row *pyjson.Object) WorkerState {
+			return WorkerState{Alive: true, Started: uint64(row.Int("start_time_ms"))}
+		},
 	}, list.List("result"), taken) {
-		t.add(m.workerOf(k))
+		t.add(workerOf(k))
 	}
 	for i := range m.Session.Workers {
 		// The events of a worker that did not exist yet count more than its log, which does not say when it began.
@@ -74,9 +79,8 @@ func (m *Moment) Workers(ctx context.Context) ([]Worker, error) {
 	return t.workers, nil
 }
 
-// workerOf returns a worker of the saved list or of events, with the state that counts, as Moment.Overrides decides. If
-// only the saved row tells of it, and that says that it ended after the moment, the worker is alive.
-func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
+// workerOf returns a worker of the saved list or of events, with the state that counts, as Moment.Overrides decides.
+func workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 	if thing.Saved == nil {
 		return Worker{Stored: thing, WorkerState: thing.ByEvents, Type: thing.Events.Type,
 			Node: thing.Events.Node.String(), PID: int64(thing.Events.PID)}
@@ -88,11 +92,8 @@ func (m *Moment) workerOf(thing Stored[entities.Worker, WorkerState]) Worker {
 			Ended:    uint64(row.Int("end_time_ms")),
 			ExitType: row.String("exit_type"), ExitDetail: row.String("exit_detail"),
 		}}
-	switch {
-	case thing.Newer: // its events are newer than the saved row
+	if thing.Newer { // the saved row shows a state of another time
 		w.WorkerState = thing.ByEvents
-	case thing.Events == nil && !m.isPast(row.Int("end_time_ms")*nsPerMilli): // its end was after the moment
-		w.WorkerState, w.Newer = WorkerState{Alive: true, Started: w.Started}, true
 	}
 	return w
 }

@@ -161,10 +161,14 @@ func newActorRow(e entity, a *entities.Actor) actorRow {
 		if i == 0 {
 			r.StartTime = micros(t.Time)
 		}
+		if t.State == "DEAD" && r.State == "DEAD" {
+			continue // Ray reports some deaths twice
+		}
 		r.State = t.State
 		if t.PID != 0 {
 			r.NodeID, r.WorkerID, r.PID = rayid.Hex(t.Node), rayid.Hex(t.Worker), int64(t.PID)
 		}
+		r.EndTime, r.DeathCause = 0, "" // it may have been made again
 		if t.State == "DEAD" {
 			r.EndTime, r.DeathCause = micros(t.Time), hexIDs(t.DeathCause)
 		}
@@ -206,11 +210,12 @@ func newJobRow(e entity, j *entities.Job) jobRow {
 func newSubmissionRow(e entity, s *entities.Submission) submissionRow {
 	r := submissionRow{entity: e, SubmissionID: s.ID, Entrypoint: s.Entrypoint}
 	for i, t := range s.Transitions {
-		if i == 0 {
-			r.StartTime = micros(t.Time)
+		ended := jobstatus.Ended(t.State)
+		if i == 0 || r.EndTime != 0 && !ended { // it was deleted, and its ID submitted again
+			r.StartTime, r.EndTime = micros(t.Time), 0
 		}
 		r.Status, r.Message = t.State, t.Message
-		if jobstatus.Ended(t.State) {
+		if ended {
 			r.EndTime = micros(t.Time)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/dashboard"
 	"github.com/rayhistory/historyserver/pkg/session"
+	"github.com/rayhistory/historyserver/pkg/session/entities"
 )
 
 func rowsIn[R any](t *testing.T, s *stored, table string) []R {
@@ -84,4 +85,21 @@ func TestDeathCausesHaveHexIDs(t *testing.T) {
 		t.Error(got)
 	}
 	says.Equal(t, hexIDs([]byte("{")), "{")
+}
+
+// TestEndsOfWhatBeganAgain: an actor that was made again and a submission whose ID was submitted again have no end of
+// the time before; of a death that is told twice the first time counts.
+func TestEndsOfWhatBeganAgain(t *testing.T) {
+	a := &entities.Actor{Transitions: []entities.ActorTransition{{State: "ALIVE", Time: 1000},
+		{State: "DEAD", Time: 2000, DeathCause: []byte(`{}`)}, {State: "DEAD", Time: 3000},
+		{State: "RESTARTING", Time: 4000}}}
+	r := newActorRow(entity{}, a)
+	says.True(t, r.State == "RESTARTING" && r.StartTime == 1 && r.EndTime == 0 && r.DeathCause == "", "%+v", r)
+	a.Transitions = a.Transitions[:3]
+	r = newActorRow(entity{}, a)
+	says.True(t, r.State == "DEAD" && r.EndTime == 2 && r.DeathCause == "{}", "%+v", r)
+	s := newSubmissionRow(entity{}, &entities.Submission{Transitions: []entities.SubmissionTransition{
+		{State: "PENDING", Time: 1000}, {State: "FAILED", Time: 2000}, {State: "PENDING", Time: 3000},
+		{State: "RUNNING", Time: 4000}}})
+	says.True(t, s.Status == "RUNNING" && s.StartTime == 3 && s.EndTime == 0, "%+v", s)
 }
