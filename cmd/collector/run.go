@@ -22,7 +22,7 @@ import (
 
 // run collects until the process gets SIGTERM, SIGINT or SIGHUP, and then stores the rest. A second signal interrupts
 // that. args and environ have the settings. The error says that the collector could not start, or that not everything
-// is stored.
+// is stored that it has the right to read.
 func run(ctx context.Context, args, environ []string) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
@@ -62,7 +62,7 @@ func run(ctx context.Context, args, environ []string) error {
 	if err := c.Close(ctx); err != nil {
 		return fmt.Errorf("shut down: %w", err)
 	}
-	if err := c.Forbidden(); err != nil {
+	if err := c.Forbidden(); err != nil { // no error: another start would store no more
 		log.WithError(err).Warn("not everything is stored")
 	} else {
 		log.Info("everything is stored")

@@ -301,7 +301,7 @@ var nodeChecks = map[string]func(string) error{"state": oneOf("node", moment.Ali
 func nodeRows(r *Request) (rowSet, error) {
 	set := rowSet{columns: columnsOf(nodeFields), saved: "/api/v0/nodes", partialFailure: "", checks: nodeChecks,
 		drops: func(f typedFilter, row *pyjson.Object) bool { // Ray's own store applies only these filters
-			return f.Source && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name") &&
+			return f.SentLowerCase && !f.Not && (f.Key == "node_id" || f.Key == "state" || f.Key == "node_name") &&
 				f.excludes(row)
 		}}
 	list, taken, err := r.SavedList(r.Context(), set.saved)

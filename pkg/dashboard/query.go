@@ -47,7 +47,7 @@ const maxFilters = 100
 
 // parseFilters sets q.Filters: it pairs filter_keys, filter_predicates and filter_values in order. A filter without a
 // predicate is dropped, as by Ray. Keys are lower-cased; Ray's own store, and the conversion of values, know only those
-// that were written so (Filter.Source). It also checks timeout, which has no effect.
+// that were sent so (Filter.SentLowerCase). It also checks timeout, which has no effect.
 func parseFilters(r *Request, q *tasktable.Query) error {
 	if _, err := intOr(r, "timeout", 0); err != nil {
 		return err
@@ -67,7 +67,8 @@ func parseFilters(r *Request, q *tasktable.Query) error {
 			return badRequest("Unsupported filter predicate %s is given. Available predicates: =, !=.", predicates[i])
 		}
 		key := strings.ToLower(keys[i])
-		q.Filters[i] = tasktable.Filter{Key: key, Not: predicates[i] == "!=", Value: values[i], Source: key == keys[i]}
+		q.Filters[i] = tasktable.Filter{Key: key, Not: predicates[i] == "!=", Value: values[i],
+			SentLowerCase: key == keys[i]}
 	}
 	return nil
 }
@@ -80,10 +81,10 @@ type typedFilter struct {
 
 // convertFilters returns the filters with their values converted to the type of their column, as Ray does
 // (convert_filters_type). It refuses values that cannot be converted, and those that Ray's own store refuses. Both only
-// concern keys that were written in small letters (Filter.Source).
+// concern keys that were sent in lower case (Filter.SentLowerCase).
 func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, error) {
 	for _, f := range filters {
-		if check := set.checks[f.Key]; check != nil && f.Source && !f.Not {
+		if check := set.checks[f.Key]; check != nil && f.SentLowerCase && !f.Not {
 			if err := check(f.Value); err != nil {
 				return nil, err
 			}
@@ -93,7 +94,7 @@ func (set rowSet) convertFilters(filters []tasktable.Filter) ([]typedFilter, err
 	for i, f := range filters {
 		typed[i] = typedFilter{f, f.Value}
 		j := slices.IndexFunc(set.columns, func(c column) bool { return c.name == f.Key })
-		if j < 0 || !f.Source {
+		if j < 0 || !f.SentLowerCase {
 			continue
 		}
 		switch set.columns[j].kind {

@@ -46,7 +46,7 @@ func TestListQuery(t *testing.T) {
 		"timeout=5&exclude_driver=False":    with(func(q *tasktable.Query) { q.ExcludeDriver = false }),
 		"filter_keys=STATE&filter_values=x": usual, // no predicate to pair them with
 		"filter_keys=A&filter_predicates=%3D&filter_values=x&filter_keys=b&filter_predicates=!%3D&filter_values=Y": with(func(q *tasktable.Query) {
-			q.Filters = []tasktable.Filter{{Key: "a", Value: "x"}, {Key: "b", Not: true, Value: "Y", Source: true}}
+			q.Filters = []tasktable.Filter{{Key: "a", Value: "x"}, {Key: "b", Not: true, Value: "Y", SentLowerCase: true}}
 		}),
 	} {
 		got, refused := parseListQuery(ask("/?"+query, 10_000))
@@ -75,12 +75,12 @@ var (
 
 func TestFilters(t *testing.T) {
 	is := func(key, value string) tasktable.Filter {
-		return tasktable.Filter{Key: key, Value: value, Source: true}
+		return tasktable.Filter{Key: key, Value: value, SentLowerCase: true}
 	}
 	not := func(key, value string) tasktable.Filter {
-		return tasktable.Filter{Key: key, Not: true, Value: value, Source: true}
+		return tasktable.Filter{Key: key, Not: true, Value: value, SentLowerCase: true}
 	}
-	capital := func(f tasktable.Filter) tasktable.Filter { f.Source = false; return f } // its key had capital letters
+	capital := func(f tasktable.Filter) tasktable.Filter { f.SentLowerCase = false; return f } // sent with capitals
 	for _, tt := range []struct {
 		name    string
 		filters []tasktable.Filter

@@ -19,7 +19,7 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 	job := r.Query().Get("job_id")
 	q := tasktable.Query{Limit: timelineTasks, Detail: true, ExcludeDriver: true, At: r.At, Stop: r.Stop}
 	if job != "" {
-		q.Filters = []tasktable.Filter{{Key: "job_id", Value: job, Source: true}}
+		q.Filters = []tasktable.Filter{{Key: "job_id", Value: job, SentLowerCase: true}}
 	}
 	limit, err := intOr(r, "limit", timelineTasks)
 	if err != nil || limit < 0 {

@@ -67,11 +67,11 @@ func workerRows(r *Request) (rowSet, error) {
 	return set, err
 }
 
-// dropsWorker says whether Ray's own store leaves a worker out of its list for a filter (get_all_worker_info in
-// ray/util/state/state_manager.py).
+// dropsWorker says whether Ray's own store leaves a worker out of its list for a filter. It applies two filters alone,
+// with just these texts (get_all_worker_info in ray/util/state/state_manager.py).
 func dropsWorker(f typedFilter, row *pyjson.Object) bool {
 	switch {
-	case !f.Source: // Ray's store knows keys in small letters only
+	case !f.SentLowerCase: // then the store does not know the key
 		return false
 	case f.Key == "is_alive" && !f.Not && f.Value == "True":
 		return f.excludes(row)

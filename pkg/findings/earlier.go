@@ -123,10 +123,10 @@ func (b *builder) earlierFailure(end, root *finding) string {
 }
 
 // beginOfCallChain returns the failure with which a chain of failures that ends with f began. Each failure in the chain
-// is of a task that the next one's task had called, came before it, and is one for which counts returns true. The
-// lowest one says most, because a function's own exception mostly hides that of what it called.
+// is of a task that the next one's task had called, came before it, by atTheEnd at most, and is one for which counts
+// returns true. The lowest one says most, because a function's own exception mostly hides that of what it called.
 func (b *builder) beginOfCallChain(f *finding, counts func(*finding) bool) *finding {
-	const maxLayers = 16
+	const maxLayers = 16 // a finding counts failures of many tasks, so findings may call each other in a circle
 	for range maxLayers {
 		var below *finding
 		for _, failed := range b.failures {

@@ -19,7 +19,7 @@ import (
 
 // atTheEnd is the longest time between a failure and the end of its driver for which the failure can be the reason of
 // the end. It is used where nothing else says how the driver ended: Ray does not record how drivers ended that were not
-// submitted.
+// submitted. Elsewhere, too, it is how long after a cause its consequence may come.
 const atTheEnd = 15e9 // ns
 
 // report makes the report of all that was found: it links the last causes, completes titles, decides severities,

@@ -110,15 +110,15 @@ func BenchmarkQueries(b *testing.B) {
 	}{
 		{"all, limit 100", tasktable.Query{Limit: 100, ExcludeDriver: true}},
 		{"state", tasktable.Query{Limit: 100, ExcludeDriver: true,
-			Filters: []tasktable.Filter{{Key: "state", Value: "FAILED", Source: true}}}},
+			Filters: []tasktable.Filter{{Key: "state", Value: "FAILED", SentLowerCase: true}}}},
 		{"name", tasktable.Query{Limit: 100, ExcludeDriver: true,
-			Filters: []tasktable.Filter{{Key: "name", Value: "stage_1", Source: true}}}},
+			Filters: []tasktable.Filter{{Key: "name", Value: "stage_1", SentLowerCase: true}}}},
 		{"job", tasktable.Query{Limit: 100, ExcludeDriver: true,
-			Filters: []tasktable.Filter{{Key: "job_id", Value: "01000000", Source: true}}}},
+			Filters: []tasktable.Filter{{Key: "job_id", Value: "01000000", SentLowerCase: true}}}},
 		{"node", tasktable.Query{Limit: 100, ExcludeDriver: true,
 			Filters: []tasktable.Filter{{Key: "node_id", Value: strings.Repeat("00", 28)}}}},
 		{"task", tasktable.Query{Limit: 100, ExcludeDriver: true,
-			Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(1).String(), Source: true}}}},
+			Filters: []tasktable.Filter{{Key: "task_id", Value: taskID(1).String(), SentLowerCase: true}}}},
 	} {
 		b.Run("select "+q.name, func(b *testing.B) {
 			for b.Loop() {

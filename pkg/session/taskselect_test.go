@@ -139,12 +139,12 @@ func TestSelect(t *testing.T) {
 	var unnamed Session
 	unnamed.Tasks = tasktable.NewBuilder().Freeze()
 	is := func(key, value string) tasktable.Filter {
-		return tasktable.Filter{Key: key, Value: value, Source: true}
+		return tasktable.Filter{Key: key, Value: value, SentLowerCase: true}
 	}
 	not := func(key, value string) tasktable.Filter {
-		return tasktable.Filter{Key: key, Value: value, Not: true, Source: true}
+		return tasktable.Filter{Key: key, Value: value, Not: true, SentLowerCase: true}
 	}
-	late := func(f tasktable.Filter) tasktable.Filter { f.Source = false; return f }
+	late := func(f tasktable.Filter) tasktable.Filter { f.SentLowerCase = false; return f }
 	hexOf := func(n, attempt int) string { return task{n: n, attempt: attempt}.id().String() }
 	for _, tt := range []struct {
 		name    string
@@ -238,17 +238,17 @@ func TestSelectRefuses(t *testing.T) {
 		{[]tasktable.Filter{{Key: "bogus", Value: "x"}}, "tasks cannot be filtered by bogus"},
 		{[]tasktable.Filter{{Key: "required_resources", Value: "x"}}, "tasks cannot be filtered by required_resources"},
 		{[]tasktable.Filter{{Key: "name", Value: "nobody"}, {Key: "bogus", Value: "x"}}, ""},
-		{[]tasktable.Filter{{Key: "job_id", Value: "0", Source: true}}, "Odd-length string"},
-		{[]tasktable.Filter{{Key: "job_id", Value: "zz", Source: true}}, "Non-hexadecimal digit found"},
-		{[]tasktable.Filter{{Key: "actor_id", Value: "0102", Source: true}},
+		{[]tasktable.Filter{{Key: "job_id", Value: "0", SentLowerCase: true}}, "Odd-length string"},
+		{[]tasktable.Filter{{Key: "job_id", Value: "zz", SentLowerCase: true}}, "Non-hexadecimal digit found"},
+		{[]tasktable.Filter{{Key: "actor_id", Value: "0102", SentLowerCase: true}},
 			"ID string needs to have length 16, got 2"},
-		{[]tasktable.Filter{{Key: "task_id", Value: "ä", Source: true}},
+		{[]tasktable.Filter{{Key: "task_id", Value: "ä", SentLowerCase: true}},
 			"string argument should contain only ASCII characters"},
 		{[]tasktable.Filter{{Key: "job_id", Value: "zz"}}, ""},
-		{[]tasktable.Filter{{Key: "node_id", Value: "zz", Source: true}}, ""},
+		{[]tasktable.Filter{{Key: "node_id", Value: "zz", SentLowerCase: true}}, ""},
 		{[]tasktable.Filter{{Key: "attempt_number", Value: "one"}},
 			"Failed to convert a value one of type <class 'str'> to <class 'int'>"},
-		{[]tasktable.Filter{{Key: "attempt_number", Value: "one", Source: true}},
+		{[]tasktable.Filter{{Key: "attempt_number", Value: "one", SentLowerCase: true}},
 			"Invalid filter `--filter attempt_number one` for a int type column. Please provide an integer filter `--filter attempt_number [int]`"},
 		{[]tasktable.Filter{{Key: "worker_pid", Value: "one"}},
 			"Failed to convert a value one of type <class 'str'> to <class 'int'>"},

@@ -106,16 +106,16 @@ func (b *Background) Close() {
 }
 
 // Offer requests an index of a session that was just loaded or refreshed and, once it has ended, one of its metrics,
-// and that its findings are kept. ended says that no more of the session is expected to be stored; before, an index is
-// only written when the session has grown enough. An index is not written if the session is indexed already, is too
-// small or if writing it has just failed. Nothing is done if many sessions of its namespace wait: the next load or
-// refresh offers the session again.
+// and that its findings are kept. If it was loaded from an index and has settled, that index is marked so. ended says
+// that no more of the session is expected to be stored; before, an index is only written when the session has grown
+// enough. An index is not written if the session is indexed already, is too small or if writing it has just failed.
+// Nothing is done if many sessions of its namespace wait: the next load or refresh offers the session again.
 func (b *Background) Offer(s *session.Session, ended bool) {
-	settle := mayMarkSettled(s)
-	write := b.lacksIndex(s) && (ended || b.hasGrown(s)) // never both: s was loaded from an index, or it was not
-	series := ended && b.lacksMetrics(s)
-	keep := ended && !b.hasKept(s)
-	if !settle && !write && !series && !keep {
+	mark := mayMarkSettled(s) // as settled, the index that s was loaded from; then s lacks none
+	write := b.lacksIndex(s) && (ended || b.hasGrown(s))
+	metrics := ended && b.lacksMetrics(s)
+	findings := ended && !b.hasKept(s)
+	if !mark && !write && !metrics && !findings {
 		return
 	}
 	waiting := weak.Make(s) // the cache may drop it meanwhile
@@ -125,15 +125,15 @@ func (b *Background) Offer(s *session.Session, ended bool) {
 			return
 		}
 		switch {
-		case settle:
+		case mark:
 			b.markSettled(ctx, s)
 		case write:
 			b.writeIndex(ctx, s)
 		}
-		if keep {
+		if findings {
 			_ = b.keepFindings(ctx, s) // findings that are not kept are computed when they are requested
 		}
-		if series { // last, because findings need no index of them, which may take all the time that there is
+		if metrics { // last, because findings need no index of them, which may take all the time that there is
 			b.writeMetrics(ctx, s)
 		}
 	})

@@ -59,13 +59,13 @@ func predicatesOf(filters []Filter) (source, rest []predicate, err error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			if f.Source && column.sourceID {
+			if f.SentLowerCase && column.sourceID {
 				source = append(source, keep)
 			} else {
 				rest = append(rest, keep)
 			}
 		case column.text != nil:
-			if f.Source && column.source != nil {
+			if f.SentLowerCase && column.source != nil {
 				source = append(source, textPredicate(f, column.source))
 			}
 			rest = append(rest, textPredicate(f, column.text)) // it may be another text, so Ray filters twice
@@ -159,11 +159,11 @@ func (r Row) errorType() []byte {
 	return kind
 }
 
-// idPredicate compares binary IDs. Ray's own store, if it applies the filter (Filter.Source), refuses a value that is
-// no ID; elsewhere such a value matches no row.
+// idPredicate compares binary IDs. Ray's own store, if it applies the filter (Filter.SentLowerCase), refuses a value
+// that is no ID; elsewhere such a value matches no row.
 func idPredicate(f Filter, column filterColumn) (predicate, error) {
 	want, err := hex.DecodeString(f.Value)
-	if f.Source && column.sourceID {
+	if f.SentLowerCase && column.sourceID {
 		if refused := checkID(f.Value, want, err, column.width); refused != nil {
 			return nil, refused
 		}
@@ -241,10 +241,10 @@ func ParseInt(s string) (n int64, ok bool) {
 }
 
 // attemptPredicate filters by attempt_number. It is never null, so Ray converts the filter's value to a number first,
-// but only if it knows the key: if it is written in small letters (Filter.Source). Else texts are compared.
+// but only if it knows the key: if it is sent in lower case (Filter.SentLowerCase). Else texts are compared.
 func attemptPredicate(f Filter) (predicate, error) {
 	attempt := func(r Row) (int64, bool) { return int64(r.Attempt()), true }
-	if !f.Source {
+	if !f.SentLowerCase {
 		return numberPredicate(f, attempt), nil
 	}
 	want, ok := ParseInt(f.Value)
@@ -282,8 +282,8 @@ func numberPredicate(f Filter, number func(Row) (n int64, ok bool)) predicate {
 	})
 }
 
-// pausedPredicate filters by is_debugger_paused, which may be null, by the rules of numberPredicate: for "!=" all rows
-// pass.
+// pausedPredicate filters by is_debugger_paused, which may be null. As in numberPredicate, Ray converts the filter's
+// text only for "=", when it meets the first value. For "!=" it compares the text with a bool: all rows pass.
 func pausedPredicate(f Filter) (predicate, error) {
 	return eachRow(func(r Row) (bool, error) {
 		paused, ok := r.Paused()

@@ -13,14 +13,14 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 )
 
-// Filter keeps the rows whose column Key is (or, with Not, is not) Value, regardless of case. Key is lower-case.
+// Filter keeps the rows whose column Key is (or, with Not, is not) Value, regardless of case.
 type Filter struct {
-	Key   string
+	Key   string // in lower case, whatever case the request has it in
 	Not   bool
 	Value string
-	// Source says that Ray's own store would apply the filter before it counts what there is, where it can: it knows
-	// only keys in small letters.
-	Source bool
+	// SentLowerCase says that the request has the key in lower case. Only such keys are known to Ray's own store, which
+	// applies what filters it can before it counts what there is, and to Ray's conversion of values.
+	SentLowerCase bool
 }
 
 // Query asks for rows of a table.

@@ -52,7 +52,7 @@ func TestFiltersOfStoredRows(t *testing.T) {
 	stored := whole.Stored()
 
 	id := func(b byte, size int) string { return hex.EncodeToString(slices.Repeat([]byte{b}, size)) }
-	actor := Filter{Key: "actor_id", Value: id(3, rayid.ActorSize), Source: true}
+	actor := Filter{Key: "actor_id", Value: id(3, rayid.ActorSize), SentLowerCase: true}
 	failed := Filter{Key: "state", Value: "failed"}
 	for _, test := range []struct {
 		name    string
