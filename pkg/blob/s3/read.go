@@ -57,8 +57,8 @@ func (s *Store) head(ctx context.Context, key string) (blob.Object, error) {
 	if output.ContentLength == nil || output.LastModified == nil {
 		return blob.Object{}, remote.ErrUndescribed
 	}
-	return blob.Object{Key: key, Size: *output.ContentLength, ModTime: *output.LastModified, ETag: unquote(output.ETag)},
-		nil
+	return blob.Object{Key: key, Size: *output.ContentLength, ModTime: *output.LastModified,
+		ETag: unquote(output.ETag)}, nil
 }
 
 func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) iter.Seq2[blob.Object, error] {

@@ -76,8 +76,8 @@ func (r *reader) seekBlock(offset int64) error {
 	if err != nil {
 		return err
 	}
-	// A walk only goes forward in the file, up to what was its end. A span that follows in the stream may lie before the
-	// last one, or behind that end, if one of them was moved there.
+	// A walk only goes forward in the file, up to what was its end. A span that follows in the stream may lie before
+	// the last one, or behind that end, if one of them was moved there.
 	ahead := r.walk != nil && r.walk.segment == sp.segment && r.walk.passedEnd <= offset &&
 		(r.span == sp.start || r.walk.lastRecord <= sp.at) && sp.last < r.walk.window.size
 	if !ahead {
