@@ -133,10 +133,8 @@ func splitKept(kept []byte, ref layout.Session) (h Head, report []byte, err erro
 
 // Cause returns the title of the first error in one short line; "" if there is no error.
 func (r *Report) Cause() string {
-	for _, f := range r.Findings {
-		if f.Severity == Error {
-			return shortLine(f.Title)
-		}
+	if f := r.FirstError(); f != nil {
+		return shortLine(f.Title)
 	}
 	return ""
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -35,12 +36,6 @@ func (b *builder) showDemand(f *finding, line *regexp.Regexp, accepts func(m mat
 }
 
 const notScheduledYet = "PENDING_NODE_ASSIGNMENT" // the state of an attempt that no node runs yet
-
-// pendingStates holds the states of attempts that no worker had begun to run.
-var pendingStates = map[string]bool{
-	"PENDING_ARGS_AVAIL": true, notScheduledYet: true, "PENDING_OBJ_STORE_MEM_AVAIL": true,
-	"PENDING_ARGS_FETCH": true,
-}
 
 const maxPending = 5000 // attempts whose demands one report examines
 
@@ -107,7 +102,7 @@ func (b *builder) countUnended() (running int, err error) {
 			continue
 		}
 		b.counts.Tasks += c.Count
-		if !pendingStates[c.State] {
+		if state, _ := taskstate.ByName([]byte(c.State)); !state.IsPending() {
 			running += c.Count
 		}
 	}

@@ -131,6 +131,16 @@ type Evidence struct {
 	Link   string `json:"link,omitempty"`
 }
 
+// FirstError returns the first error, which counts as the cause of the session's end; nil if there is none.
+func (r *Report) FirstError() *Finding {
+	for _, f := range r.Findings {
+		if f.Severity == Error {
+			return f
+		}
+	}
+	return nil
+}
+
 // Errors returns how many findings have the severity Error.
 func (r *Report) Errors() int { return r.count(Error) }
 

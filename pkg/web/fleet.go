@@ -44,10 +44,9 @@ func (p Fleet) Hidden() []Param {
 
 // Narrowed says whether the query filters the sessions of the requested days.
 func (p Fleet) Narrowed() bool {
-	form := p.setParams()
-	for _, name := range []string{"from", "to", "by", "top"} {
-		form.Del(name)
-	}
+	form := setParams(p.Form, catalog.FilterParams)
+	form.Del("from")
+	form.Del("to")
 	return len(form) > 0
 }
 
@@ -65,9 +64,7 @@ func (p Fleet) Data(table string) string {
 // List is the address of the list with the sessions that the page counts, filtered further by the parameters more:
 // names and values in turn. Words for a search (q) are added to those of the page.
 func (p Fleet) List(more ...string) string {
-	form := p.setParams()
-	form.Del("by")
-	form.Del("top")
+	form := setParams(p.Form, catalog.FilterParams)
 	form.Set("from", p.DateParam("from"))
 	form.Set("to", p.DateParam("to"))
 	for i := 0; i+1 < len(more); i += 2 {

@@ -73,6 +73,25 @@ func filtersStay(t *testing.T, value, field string) {
 	}
 }
 
+// TestTotalsLinkToTheList: links from totals to the list have only filters, because the list refuses what else totals
+// take; and only filters narrow the totals.
+func TestTotalsLinkToTheList(t *testing.T) {
+	given, others := url.Values{}, url.Values{"from": {"2026-11-20"}, "to": {"2026-11-20"}}
+	for _, name := range fleet.Params {
+		given.Set(name, "x")
+		if !slices.Contains(catalog.FilterParams, name) {
+			others.Set(name, "x")
+		}
+	}
+	_, query, _ := strings.Cut(Fleet{Form: given, Report: &fleet.Report{}}.List(), "?")
+	linked := must.Get(url.ParseQuery(query))(t)
+	for name := range linked {
+		says.True(t, slices.Contains(catalog.FilterParams, name), "a link to the list has %s", name)
+	}
+	says.Equal(t, len(linked), len(catalog.FilterParams), "parameters of a link to the list")
+	says.True(t, !Fleet{Form: others}.Narrowed(), "%s narrows the totals", others.Encode())
+}
+
 // TestStyleOfMergedLogs: the style sheet has a colour and a column for each log of those side by side, and no more.
 func TestStyleOfMergedLogs(t *testing.T) {
 	sheet, err := assetFiles.ReadFile("assets/style.css")

@@ -47,16 +47,6 @@ type OverviewJob struct {
 
 func (Overview) template() string { return "overview.html" }
 
-// Cause is the first finding that is an error; nil if there is none.
-func (o Overview) Cause() *findings.Finding {
-	for _, f := range o.Report.Findings {
-		if f.Severity == findings.Error {
-			return f
-		}
-	}
-	return nil
-}
-
 // Jobs are the jobs that the page lists. A job that had not ended took until the moment shown or the session's end. If
 // the page shows a running session as it is now, it is not known how long such a job takes.
 func (o Overview) Jobs() (list []OverviewJob) {

@@ -16,10 +16,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/tabledocs"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/taskstate"
 )
 
 // TestFormatVersion: testdata/format.txt has the shape of what an index holds for the server besides rows of tasks, the
-// columns of all its tables, and the version of the format in which it has this shape. UPDATE_FORMAT=1 writes it.
+// numbers of their states, from which those of newer ones count on, the columns of all its tables, and the version of
+// the format in which it has this shape. UPDATE_FORMAT=1 writes it.
 func TestFormatVersion(t *testing.T) {
 	const name = "testdata/format.txt"
 	var now strings.Builder
@@ -28,6 +30,9 @@ func TestFormatVersion(t *testing.T) {
 	writeShape(&now, "definition", reflect.TypeFor[eventjson.Definition]())
 	writeShape(&now, "profiler", reflect.TypeFor[eventjson.Profiler]())
 	writeShape(&now, "entities", reflect.TypeFor[entities.Set]())
+	for state := range taskstate.Known {
+		fmt.Fprintf(&now, "state %d %s\n", state, taskstate.NewRegistry(nil).Name(state))
+	}
 	for _, table := range writtenTables(t) {
 		now.WriteString(table.String() + "\n")
 	}

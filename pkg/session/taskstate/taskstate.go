@@ -47,6 +47,17 @@ var byName = func() map[string]State {
 	return m
 }()
 
+var (
+	pending = []State{PendingArgsAvail, PendingNodeAssignment, PendingObjStoreMemAvail, PendingArgsFetch}
+	running = []State{Running, RunningInRayGet, RunningInRayWait}
+)
+
+// IsPending reports whether an attempt in this state waits until a worker gets it.
+func (s State) IsPending() bool { return slices.Contains(pending, s) }
+
+// IsRunning reports whether a worker runs an attempt in this state.
+func (s State) IsRunning() bool { return slices.Contains(running, s) }
+
 // ByName finds a state that Ray 2.60 has.
 func ByName(name []byte) (State, bool) {
 	s, ok := byName[string(name)]

@@ -104,13 +104,12 @@ func (b *lineageBuilder) sortSiblings(siblings []int32) {
 			rank.creates = 1
 		}
 		for _, c := range n.states {
-			switch c.state {
-			case taskstate.Running, taskstate.RunningInRayGet, taskstate.RunningInRayWait:
+			switch {
+			case c.state.IsRunning():
 				rank.running += c.rows
-			case taskstate.PendingArgsAvail, taskstate.PendingNodeAssignment, taskstate.PendingObjStoreMemAvail,
-				taskstate.PendingArgsFetch:
+			case c.state.IsPending():
 				rank.pending += c.rows
-			case taskstate.Failed:
+			case c.state == taskstate.Failed:
 				rank.failed += c.rows
 			}
 		}
