@@ -93,6 +93,20 @@ func TestSubmittedAgain(t *testing.T) {
 	says.Equal(t, jobOf(t, s, rayevents.At("10:11:00"), nil), "RUNNING <nil> from 10:10:01 to -")
 }
 
+// TestClockOfAnotherNode: a submission whose supervisor's node has a clock that is behind the head's has the exit that
+// the supervisor logged, though by that clock it was before the start.
+func TestClockOfAnotherNode(t *testing.T) {
+	logs := map[string]string{
+		"events/event_JOBS.log": fmt.Sprintf(`{"event_id": "1", "source_type": "JOBS", `+
+			`"message": "Started a ray job again.", "timestamp": %d, "custom_fields": {"submission_id": "again"}}`+"\n",
+			sec("10:04:00")),
+		"jobs/supervisor-again.log": fmt.Sprintf(`{"message": "Job again entrypoint command exited with code 3", `+
+			`timestamp_ns=%d}`+"\n", rayevents.At("10:03:58")),
+	}
+	s := submitted(t, logs, changeTo("ALIVE", "10:04:01")+", "+changeTo("DEAD", "10:04:03"))
+	says.Equal(t, jobOf(t, s, 0, nil), "FAILED 3 from 10:04:01 to 10:03:58")
+}
+
 // TestSubmittedAgainByEvents: the same by the submission's own events.
 func TestSubmittedAgainByEvents(t *testing.T) {
 	s := load(t, t.TempDir(), rayevents.Session)

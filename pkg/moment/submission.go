@@ -39,6 +39,7 @@ type evidence struct {
 	own        *entities.Submission // from its own events, if its Ray sends them
 	supervisor *entities.Actor
 	started    int64 // Unix ns, from event_JOBS.log, which has whole seconds
+	again      bool  // it began at least twice: the first submission with its ID was deleted
 	completed  int64
 	status     string // the status with which it completed
 	failure    string // why its job manager let it fail; "" if it did not
@@ -94,6 +95,7 @@ func (e *evidence) addSupervisor(a *entities.Actor) {
 		}
 		return a.Transitions[0].Time
 	}
+	e.again = e.again || e.supervisor != nil
 	if e.supervisor == nil || begin(a) >= begin(e.supervisor) {
 		e.supervisor = a
 	}
@@ -105,6 +107,7 @@ func (e *evidence) addEvent(id string, event *pyjson.Object) {
 	at := TimeIn(event, "timestamp", time.Second)
 	message := event.String("message")
 	if strings.HasPrefix(message, "Started a ray job") {
+		e.again = e.again || e.started != 0
 		if e.started = max(e.started, at); at >= e.completed { // it was deleted, and its ID submitted again
 			e.completed, e.status, e.failure = 0, "", ""
 		}
@@ -285,9 +288,9 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 }
 
 // isEarlier reports whether what happened at a time (Unix ns; 0: it is not known when) was before the submission began:
-// it is of another one with its ID, which was deleted.
+// it is of another one with its ID, which was deleted. If there was none, the clock of another node is behind.
 func (b *jobBuilder) isEarlier(t int64, e *evidence) bool {
-	return t != 0 && t < e.started && b.m.isPast(e.started)
+	return e.again && t != 0 && t < e.started && b.m.isPast(e.started)
 }
 
 // hasEnded reports whether what ended at a time (Unix ns; 0: it is not known when) had ended at the moment.

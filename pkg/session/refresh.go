@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -39,8 +40,8 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 		// The new source continues from the index, or from a newer one, and lists the events again.
 		const trustSettled = false
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, trustSettled)
-	case src.index.used, len(grown) == 0 && !changed,
-		len(grown) == 0 && found.life.End.IsZero() && latest.hasDeathsOf(found.snapshots):
+	case src.index.used, len(grown) == 0 && !changed, len(grown) == 0 && found.life.End.IsZero() &&
+		latest.hasDeathsOf(found.snapshots) && latest.hasLogsOf(found):
 		// The tables stay; only the names of logs and snapshots, and the times in Life, are others. The tables of an
 		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 		next := *latest
@@ -59,6 +60,11 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	}
 	src.latest = next
 	return next, nil
+}
+
+// hasLogsOf reports whether the session's tables say of logs what they would say with a newer listing.
+func (s *Session) hasLogsOf(newer *listing) bool {
+	return !s.Tasks.LogStartsMissing() || maps.Equal(s.Logs.WorkerLogs(), newer.logs.WorkerLogs())
 }
 
 // readGrown makes a session of the latest one and of what was stored since in the grown streams.

@@ -98,6 +98,26 @@ func TestRefreshAfterASavedAnswer(t *testing.T) {
 	}
 }
 
+// TestRefreshAfterALog: where the events of a running session do not say where the log of a task begins, a log that is
+// stored later does, also with no event since.
+func TestRefreshAfterALog(t *testing.T) {
+	k, worker := task{n: 1, name: "f", states: "RUNNING@1 FINISHED@2", node: 5}, rayid.Worker{5, 1}
+	id := k.id()
+	b := newBucket()
+	b.stored = time.Now() // so that the session runs
+	b.objects[testWhole] = []byte(strings.Join(append(k.events(t), fmt.Sprintf(`{"taskLifecycleEvent":{"taskId":%q,`+
+		`"jobId":%q,"taskLogInfo":{"stdoutEnd":90,"stderrEnd":80}}}`, base64Of(id[:]), testJob.Base64())), "\n") + "\n")
+	s := loadBucket(t, b)
+	must.True(t, !s.Ended(), "the session has ended")
+	b.objects[layout.LogKey(layout.DefaultRoot, testSession, testNode,
+		fmt.Sprintf("worker-%s-01000000-7.out", worker))] = []byte("line\n")
+	s = must.Get(s.Refresh(t.Context()))(t)
+	info, _ := s.Tasks.Row(0, 0).LogInfo()
+	want, _ := loadBucket(t, b).Tasks.Row(0, 0).LogInfo()
+	says.True(t, len(want.StdoutFile) > 0, "no log after a load: %+v", want)
+	says.Equal(t, string(info.StdoutFile), string(want.StdoutFile))
+}
+
 // TestRefreshWhileAnotherOneHangs: who waits for another refresh waits no longer than it may.
 func TestRefreshWhileAnotherOneHangs(t *testing.T) {
 	b := newBucket()
