@@ -153,6 +153,18 @@ func (t *tree) findIdle(s seenFile) (log idleLog, ok bool) {
 	return log, true
 }
 
+// idleAt finds the idle log that had a file's path, whichever file that was: in the file's own folder or, as the file
+// may have been moved with its folder before a scan saw it, in the one that its node wrote to.
+func (t *tree) idleAt(s seenFile) (log idleLog, ok bool) {
+	log = idleLog{key: keyOfPath(s.dir, s.path), dir: s.dir, path: s.path}
+	if log.idleFile, ok = t.idle.files[log.key]; ok || s.dir == t.dir {
+		return log, ok
+	}
+	log.key, log.dir = keyOfPath(t.dir, s.path), t.dir
+	log.idleFile, ok = t.idle.files[log.key]
+	return log, ok && t.idle.nodes[log.node] == t.nodeOf(s.dir)
+}
+
 // markSeen notes that the current walk found an idle log.
 func (t *tree) markSeen(key idleKey, f idleFile) {
 	f.scan = uint8(t.scans.number + 1)
@@ -208,7 +220,9 @@ func (t *tree) forgetIdle() {
 func (t *tree) retireRemoved() {
 	for _, s := range t.streams {
 		f := s.current
-		settled := s.state != inFlight && !s.unsaved && s.node == t.nodeOf(f.dir) // the listing tells what is stored
+		settled := s.state != inFlight && !s.unsaved // the listing tells what is stored
+		// idleAt finds it under its path where its node writes to.
+		settled = settled && f.dir == t.dir && s.node == t.node
 		if f.state == finished && len(s.files) == 1 && settled && f.prefix.n > 0 && !isDump(f.path) {
 			t.makeIdle(f, noStamp)
 		}
@@ -260,7 +274,7 @@ func (t *tree) makeIdle(f *file, stamp uint32) {
 	}
 	idle := idleFile{prefixSum: f.prefix.sum, prefixSize: uint16(f.prefix.n), ino: f.id.ino, stamp: stamp, node: node,
 		scan: uint8(t.scans.number)}
-	if !f.isWhole() { // an idleFile cannot say where in its stream it was
+	if f.state == finished { // another file may get its inode, and begin with the same bytes
 		idle.ino = 0
 	}
 	t.idle.put(keyOfPath(f.dir, s.path), idle)
@@ -324,18 +338,18 @@ func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 			c.chosen = append(c.chosen, s)
 			continue
 		}
-		key := keyOfPath(s.dir, s.path)
-		f, isIdle := t.idle.files[key]
-		if !isIdle || !t.idle.isFile(f, s) {
+		log, isIdle := t.idleAt(s)
+		if !isIdle || !t.idle.isFile(log.idleFile, s) {
 			if moved, ok := t.findIdle(s); ok { // it has another path now
-				key, f, isIdle = moved.key, moved.idleFile, true
+				log, isIdle = moved, true
 			}
 		}
+		key, f := log.key, log.idleFile
 		if !isDump(s.path) && s.changed <= now { // a time that is yet to come says nothing
 			t.idle.lastWrite = max(t.idle.lastWrite, s.changed)
 		}
 		if s.size == 0 && !isIdle {
-			if taken := t.addEmpty(key, s); taken {
+			if taken := t.addEmpty(s); taken {
 				continue // it is idle from the beginning
 			}
 		}
@@ -376,7 +390,7 @@ const maxUnlisted = 1 << 20
 // addEmpty adds the name of a new, empty log to the names to list of its node, and makes the log idle. taken is false
 // if the log is to be followed like others. It is also true if there is no room for its name: then the next scan sees
 // the log as a new one again.
-func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
+func (t *tree) addEmpty(s seenFile) (taken bool) {
 	node := t.nodeOf(s.dir)
 	logPath := keyPath(s.path)
 	if isDump(s.path) || t.streams[streamID{node, s.path}] != nil || layout.CheckLogPath(logPath) != nil {
@@ -393,7 +407,8 @@ func (t *tree) addEmpty(key idleKey, s seenFile) (taken bool) {
 	}
 	t.empty.names[node] = append(append(t.empty.names[node], logPath...), '\n')
 	_ = t.idle.adoptDevice(s.id) // an empty log is told by its path: it may be on another file system
-	t.markSeen(key, idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
+	t.markSeen(keyOfPath(s.dir, s.path),
+		idleFile{prefixSum: prefixOf(nil).sum, ino: s.id.ino, stamp: stampOf(s), node: i})
 	t.empty.unsaved = true
 	return true
 }
@@ -417,10 +432,7 @@ func (t *tree) admitCandidates(c *candidates) {
 	for _, s := range c.files {
 		log, isIdle := t.findIdle(s)
 		if !isIdle { // perhaps another file has the path of an idle log now
-			key := keyOfPath(s.dir, s.path)
-			var f idleFile
-			f, isIdle = t.idle.files[key]
-			log = idleLog{key, f, s.dir, s.path}
+			log, isIdle = t.idleAt(s)
 		}
 		switch {
 		case isIdle && log.prefixSize == 0 && log.path == s.path: // it was empty: nothing of it is stored

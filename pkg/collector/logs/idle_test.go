@@ -144,6 +144,25 @@ func TestIdleLogIsMoved(t *testing.T) {
 	t.Run("followed until then", func(t *testing.T) { tell(t, stories) })
 }
 
+// TestRemovedLogIsMadeAgain: what gets the path of a removed log is stored as a whole, after what that one had, also if
+// it has its inode and begins with the same bytes, and if it is found where KubeRay's manifests move all logs.
+func TestRemovedLogIsMadeAgain(t *testing.T) {
+	moved := "../../prev-logs/" + session + "/" + nodeID.String() + "/logs/x"
+	const away = "rename x ../../kept; settle; settle; overwrite ../../kept " // as if its inode was used again
+	stories := map[string]story{}
+	for when, restart := range map[string]string{"": "", ", restarted": "restart; "} {
+		stories["with its inode"+when] = story{`write x a; settle; ` + away + `a b; ` + restart +
+			`rename ../../kept x; settle`, `x: a a b`}
+		stories["moved unseen"+when] = story{`write x a; settle; remove x; settle; settle; ` + restart +
+			`write x b c; move; settle`, `x: a b c`}
+		stories["empty, moved unseen"+when] = story{`write x a; settle; remove x; settle; settle; ` + restart +
+			`write x; move; settle; write ` + moved + ` b c; settle`, `x: a b c`}
+		stories["removed where it was moved"+when] = story{`write x a; settle; move; settle; remove ` + moved +
+			`; settle; settle; ` + restart + `write x b c; settle`, `x: a b c`}
+	}
+	tell(t, stories)
+}
+
 // TestIdleLogHasAnotherName: an idle log that was renamed to something that no rotation makes is another log from then
 // on, whatever gets its old name, and when.
 func TestIdleLogHasAnotherName(t *testing.T) {
