@@ -57,7 +57,8 @@ func (g *group) hasWaited(b *builder) bool {
 	case "PENDING", "PREPARED", "RESCHEDULING", "INFEASIBLE":
 		return !j.succeededOrStopped()
 	case "REMOVED":
-		gaveUp := j != nil && g.ended != 0 && j.End >= g.ended && j.End-g.ended <= atTheEnd
+		gaveUp := j != nil && j.Status == jobstatus.Failed && g.ended != 0 && j.End >= g.ended &&
+			j.End-g.ended <= atTheEnd
 		return !g.Placed && (g.endedWithJob || gaveUp) && g.ended-g.Requested >= longWait &&
 			(j == nil || j.SubmissionID == "" || j.Status == jobstatus.Failed)
 	}
