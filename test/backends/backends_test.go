@@ -55,7 +55,7 @@ func record(r run) {
 // longer than a server takes on a busy machine: fake-gcs-server appends a chunk again that is sent again.
 const (
 	stall           = 30 * time.Second
-	stallWithFaults = 4 * time.Second
+	stallWithFaults = 15 * time.Second
 )
 
 // runContract runs the contract against a server, directly and through a proxy that injects faults. contract gives the

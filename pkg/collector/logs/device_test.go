@@ -41,6 +41,10 @@ func TestMountedAgain(t *testing.T) {
 			`x: a b more; x.1:`},
 		"rotated meanwhile": {`write x a; write y c; ship; write x tail; remount; rename x x.1; write x b; ship; lost`,
 			`x: a tail b; x.1:; y: c`},
+		"all rotated meanwhile": {`write x a; ship; write x tail; remount; rename x x.1; write x b; ship; lost`,
+			`x: a tail b; x.1:`},
+		"moved meanwhile": {`write x a; ship; remount; mkdir old; rename x old/x; write old/x more; ship; lost`,
+			`x: a more; old/x:`},
 		"not stored yet": {`write x a; scan; remount; ship; lost`, `x: a`},
 	})
 }

@@ -129,7 +129,8 @@ func (t *tree) loadState() error {
 
 // presentDevices returns the present number of each device, by its number in the state file: a volume that is mounted
 // again may have another one, as a network share does on each machine. Inodes stay, so it looks at the paths of a
-// device's files until one of them still has its inode. dir is Ray's temporary folder.
+// device's files until one of them still has its inode; if all were rotated or moved, it takes the number that their
+// folder has. dir is Ray's temporary folder.
 func presentDevices(dir string, streams []streamEntry) map[uint64]uint64 {
 	present := make(map[uint64]uint64)
 	root, err := os.OpenRoot(dir)
@@ -137,6 +138,7 @@ func presentDevices(dir string, streams []streamEntry) map[uint64]uint64 {
 		return present
 	}
 	defer root.Close()
+	folders := make(map[uint64]string) // by device
 	for _, s := range streams {
 		for _, e := range s.Files {
 			if _, known := present[e.Dev]; known {
@@ -146,6 +148,15 @@ func presentDevices(dir string, streams []streamEntry) map[uint64]uint64 {
 			if err == nil && idOf(info).ino == e.Ino { // else this file was moved, removed or replaced
 				present[e.Dev] = idOf(info).dev
 			}
+			folders[e.Dev] = e.Dir
+		}
+	}
+	for device, folder := range folders {
+		if _, known := present[device]; known {
+			continue
+		}
+		if info, err := root.Lstat(folder); err == nil {
+			present[device] = idOf(info).dev
 		}
 	}
 	return present
