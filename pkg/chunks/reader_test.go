@@ -82,6 +82,7 @@ func TestReader(t *testing.T) {
 		"overlap, zstd":         {{0, "one\ntwo\nthr", zst}, {8, "three\nfour\nfive\n", zst}},
 		"twice":                 {{0, "one\n", plain}, {0, "one\n", plain}, {4, "two\nthree\nfour\nfive\n", plain}},
 		"empty first":           {{0, "", plain}, {0, text, plain}},
+		"longer first":          {{0, "one\ntwo\n", plain}, {8, "three\nfour\nfive\n", gz}, {8, "three\n", zst}},
 		"compacted":             {{0, text, plain}, {8, "three\n", plain}, {14, "four\nfive\n", plain}},
 		"compacted, some gone":  {{0, text, plain}, {14, "four\n", plain}},
 		"compacted, more came":  {{0, text[:14], plain}, {8, "three\n", plain}, {14, "four\nfive\n", plain}},

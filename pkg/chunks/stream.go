@@ -54,19 +54,19 @@ func (s *Stream) FirstKey(c layout.Compression) string {
 }
 
 // chunksFrom returns the chunks that may have bytes at or after offset. A plain chunk ends where its size says; a
-// compressed one, whose length is not known, is taken to end where the next one begins.
+// compressed one, whose length is not known, is taken to end where one with a larger offset begins.
 func (s *Stream) chunksFrom(offset int64) []Chunk {
-	if offset == 0 {
-		return s.Chunks // several may begin there
-	}
-	rest := s.Chunks
-	for len(rest) > 1 && rest[1].Offset <= offset {
-		if c := rest[0]; c.Compression == layout.Plain && c.Object.Size > offset-c.Offset {
+	last := int64(0) // the offset of the last chunks that begin at or before offset
+	for _, c := range s.Chunks {
+		if c.Offset > offset {
 			break
 		}
-		rest = rest[1:]
+		last = c.Offset
 	}
-	return rest
+	first := slices.IndexFunc(s.Chunks, func(c Chunk) bool {
+		return c.Offset >= last || c.Compression == layout.Plain && c.Object.Size > offset-c.Offset
+	})
+	return s.Chunks[max(0, first):]
 }
 
 var (
