@@ -38,6 +38,8 @@ and every driver that runs outside its nodes, needs them. In Kubernetes "collect
   collector env --shell=systemd --ray-version=2.60.0 > /etc/ray.env      # for EnvironmentFile=`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			// The collector's variables may be set where Ray is started: those that this command ignores are no
+			// mistake.
 			known := pflag.NewFlagSet("", pflag.ContinueOnError)
 			defaults().addFlags(known)
 			if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {

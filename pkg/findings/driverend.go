@@ -85,12 +85,13 @@ const (
 	maxProcesses = 4        // processes that run each other
 )
 
-// takeProcessException replaces an exception that only says that a process failed by the one that this process raised,
-// if the log has it above.
+// takeProcessException replaces an exception that only says that a process failed, or only refers to an error above, by
+// the one that this process raised, if the log has it above. What is above a reference may be of any process: it counts
+// if it has the mark of one that the program itself started.
 func (e *driverEnd) takeProcessException() {
 	for range maxProcesses { // a process may have run another one
-		ofProcess, toldAbove := ofProcesses().MatchString(e.raised.Type), output.ToldAbove(e.raised.String())
-		if !ofProcess && !toldAbove {
+		ofProcess := ofProcesses().MatchString(e.raised.Type)
+		if !ofProcess && !output.ToldAbove(e.raised.String()) {
 			return
 		}
 		text, at := output.LastTraceback(e.log.text[:e.traceAt])

@@ -32,7 +32,7 @@ func frameOf(line string) (before, file string, ok bool) {
 // itself.
 var foreign = lazyregexp.New(`[/\\](?:site|dist)-packages[/\\]|[/\\](?:lib|Lib)[/\\]python\d|^<frozen |^python/ray/|\.pyx$`)
 
-// Classes of lines.
+// Classes of lines. People look for the frames of their own code first: those of other code are folded.
 const (
 	plainLine    = iota // belongs to no frame of a traceback
 	mineLine            // of a frame of the user's code
@@ -86,15 +86,16 @@ func (s *shownLines) partsOf(text string) (parts []Part) {
 	return parts
 }
 
-// classesOf returns of each line its class, and whether it is the first line of a frame.
-func classesOf(lines []string) (class []int, first []bool) {
-	class, first = make([]int, len(lines)), make([]bool, len(lines))
+// classesOf returns the class of each line: plainLine, mineLine or foreignLine. beginsFrame says which lines are the
+// first of a frame.
+func classesOf(lines []string) (class []int, beginsFrame []bool) {
+	class, beginsFrame = make([]int, len(lines)), make([]bool, len(lines))
 	for i := 0; i < len(lines); i++ {
 		before, file, ok := frameOf(lines[i])
 		if !ok {
 			continue
 		}
-		class[i], first[i] = mineLine, true
+		class[i], beginsFrame[i] = mineLine, true
 		if foreign().MatchString(file) {
 			class[i] = foreignLine
 		}
@@ -105,7 +106,7 @@ func classesOf(lines []string) (class []int, first []bool) {
 			class[i] = class[i-1]
 		}
 	}
-	return class, first
+	return class, beginsFrame
 }
 
 // onlyMarks reports whether a line is blank, or has only characters that mark a place in the line above.

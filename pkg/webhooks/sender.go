@@ -304,8 +304,10 @@ func (s *Sender) dispatch(ctx context.Context) {
 	}
 }
 
-// doWork does a step of work on a unit in a worker's turn, and removes the work when it is finished. The end of a
-// session is remembered then, so that scan adds no work about it again; a failed job its watch remembers.
+// doWork does a step of work on a unit in a worker's turn, and removes the work when it is finished. The step also gets
+// ctx, which lasts longer than the turn: a request that is under way when the turn ends is finished and recorded. The
+// end of a session is remembered when its work is finished, so that scan adds no work about it again; a failed job its
+// watch remembers.
 func (s *Sender) doWork(ctx context.Context, u unit, w *work) {
 	finished := false
 	if turnCtx, done, err := s.workers.Take(ctx, u.session.Namespace, turns.NoLimit); err == nil {

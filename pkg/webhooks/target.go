@@ -58,8 +58,7 @@ func (s *Sender) sendTo(ctx context.Context, t *target, e *Event) error {
 	}
 	s.metrics.requests.WithLabelValues(t.Name, "error").Inc()
 	t.log.Warn(time.Now(), "a receiver of webhooks does not take an event, which is sent again: look at the "+
-		"receiver, and at its address in "+
-		"the file of --webhooks", err)
+		"receiver, and at its address in the file of --webhooks", err)
 	return err
 }
 

@@ -102,8 +102,8 @@ func (s *sums) add(e *catalog.Entry, f *packs.Facts) {
 	}
 }
 
-// hoursOf returns the hours in facts, which may be nil; false if they are not known or no sane amounts. What was in use
-// of a resource counts only if it is known: Measured is the part of Offered of which it is.
+// hoursOf returns the hours in facts, which may be nil; false if they are not known or no sane amounts. Measured is all
+// of Offered if the facts say what was in use, else 0.
 func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	if f == nil || f.Hours == nil {
 		return sum, false

@@ -100,11 +100,11 @@ func (j *joining) maxPlainBytes(ratio int64) int64 {
 // readChunks reads all chunks, and sets spans and end. The error is errSkipped if bytes are missing between chunks, or
 // if they have too many uncompressed bytes.
 func (j *joining) readChunks() error {
-	limit, ratio := j.maxPlainBytes(maxRatio), maxRatio
-	if !j.isEvents() {
-		limit, ratio = j.maxPlainBytes(maxPlainRatio), maxPlainRatio
+	ratio := int64(maxPlainRatio)
+	if j.isEvents() {
+		ratio = maxRatio // they may stay compressed: chooseTarget decides it when all are read
 	}
-	in := &bounded{left: limit,
+	in := &bounded{left: j.maxPlainBytes(ratio),
 		err: fmt.Errorf("%w: uncompressed it has more than %d times its bytes", errSkipped, ratio)}
 	for _, c := range j.stream.Chunks {
 		s := &span{Chunk: c, check: sha256.New()}

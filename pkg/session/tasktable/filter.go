@@ -45,51 +45,51 @@ func narrow(predicates []predicate, r Row, rows []uint8) (kept []uint8, err erro
 	return rows, err
 }
 
-// predicatesOf turns filters into functions of rows: source for those that Ray's own store applies before it counts
-// (get_all_task_info in ray/util/state/state_manager.py), rest for those that its State API applies (do_filter in
+// predicatesOf turns filters into functions of rows: byStore for those that Ray's own store applies before it counts
+// (get_all_task_info in ray/util/state/state_manager.py), byAPI for those that its State API applies (do_filter in
 // ray/dashboard/state_api_utils.py).
-func predicatesOf(filters []Filter) (source, rest []predicate, err error) {
+func predicatesOf(filters []Filter) (byStore, byAPI []predicate, err error) {
 	for _, f := range filters {
 		column, known := filterColumns[f.Key]
 		switch {
 		case !known:
-			rest = append(rest, eachRow(func(Row) (bool, error) { return false, &UnknownColumnError{f.Key} }))
+			byAPI = append(byAPI, eachRow(func(Row) (bool, error) { return false, &UnknownColumnError{f.Key} }))
 		case column.id != nil:
 			keep, err := idPredicate(f, column)
 			if err != nil {
 				return nil, nil, err
 			}
-			if f.SentLowerCase && column.sourceID {
-				source = append(source, keep)
+			if f.SentLowerCase && column.storeFilters {
+				byStore = append(byStore, keep)
 			} else {
-				rest = append(rest, keep)
+				byAPI = append(byAPI, keep)
 			}
 		case column.text != nil:
-			if f.SentLowerCase && column.source != nil {
-				source = append(source, textPredicate(f, column.source))
+			if f.SentLowerCase && column.storeText != nil {
+				byStore = append(byStore, textPredicate(f, column.storeText))
 			}
-			rest = append(rest, textPredicate(f, column.text)) // it may be another text, so Ray filters twice
+			byAPI = append(byAPI, textPredicate(f, column.text)) // it may be another text, so Ray filters twice
 		default:
 			keep, err := column.other(f)
 			if err != nil {
 				return nil, nil, err
 			}
-			rest = append(rest, keep)
+			byAPI = append(byAPI, keep)
 		}
 	}
-	return source, rest, nil
+	return byStore, byAPI, nil
 }
 
 // filterColumn is a column of the State API's tasks that filters may name (TaskState in ray/util/state/common.py). One
 // of id, text and other is set.
 type filterColumn struct {
-	// id gives an identifier's bytes, nil for null; width is how many there are. sourceID says that Ray's own store
-	// filters by it.
-	id       func(Row) []byte
-	width    int
-	sourceID bool
-	// text gives a string; source gives what Ray's own store filters by, if it does.
-	text, source *textColumn
+	// id gives an identifier's bytes, nil for null; width is how many there are. storeFilters says that Ray's own
+	// store filters by it.
+	id           func(Row) []byte
+	width        int
+	storeFilters bool
+	// text gives a string; storeText gives what Ray's own store filters by, if it does.
+	text, storeText *textColumn
 	// other makes the predicate of a column of another type.
 	other func(Filter) (predicate, error)
 	// part is the part of a stored table that has the column.
@@ -97,18 +97,18 @@ type filterColumn struct {
 }
 
 var filterColumns = map[string]filterColumn{
-	"task_id": {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, sourceID: true,
+	"task_id": {id: func(r Row) []byte { return r.p.id[r.i][:] }, width: rayid.TaskSize, storeFilters: true,
 		part: AllParts},
-	"job_id": {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, sourceID: true,
+	"job_id": {id: func(r Row) []byte { return r.p.job[r.i][:] }, width: rayid.JobSize, storeFilters: true,
 		part: ScanPart},
-	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, sourceID: true, part: LineagePart},
+	"actor_id":           {id: Row.Actor, width: rayid.ActorSize, storeFilters: true, part: LineagePart},
 	"parent_task_id":     {id: Row.Parent, width: rayid.TaskSize, part: LineagePart},
 	"node_id":            {id: Row.Node, width: rayid.NodeSize, part: AllParts},
 	"worker_id":          {id: Row.Worker, width: rayid.WorkerSize, part: AllParts},
 	"placement_group_id": {id: Row.PlacementGroup, width: rayid.PlacementGroupSize, part: ScanPart},
 	"name": {text: &textColumn{read: Row.Name, textKey: nameKey},
-		source: &textColumn{read: Row.GivenName, textKey: definitionKey}, part: ScanPart},
-	"state":              {text: stateText, source: stateText, part: ScanPart},
+		storeText: &textColumn{read: Row.GivenName, textKey: definitionKey}, part: ScanPart},
+	"state":              {text: stateText, storeText: stateText, part: ScanPart},
 	"type":               {text: &textColumn{read: Row.Type, textKey: definitionKey}, part: ScanPart},
 	"func_or_class_name": {text: &textColumn{read: Row.Function, textKey: definitionKey}, part: ScanPart},
 	"language":           {text: &textColumn{read: Row.Language, textKey: definitionKey}, part: ScanPart},
@@ -163,7 +163,7 @@ func (r Row) errorType() []byte {
 // that is no ID; elsewhere such a value matches no row.
 func idPredicate(f Filter, column filterColumn) (predicate, error) {
 	want, err := hex.DecodeString(f.Value)
-	if f.SentLowerCase && column.sourceID {
+	if f.SentLowerCase && column.storeFilters {
 		if refused := checkID(f.Value, want, err, column.width); refused != nil {
 			return nil, refused
 		}

@@ -99,12 +99,12 @@ func (t *Table) Select(q Query) (*Selection, error) {
 // memory have only the columns of part and those that a filter needs.
 func visitRows[R row](t *Table, q Query, part Part, visit func(n int, r R)) (listed int, err error) {
 	s := scan{hidden: t.hiddenDefinitions(q.ExcludeDriver)}
-	if s.source, s.rest, err = predicatesOf(q.Filters); err != nil {
+	if s.byStore, s.byAPI, err = predicatesOf(q.Filters); err != nil {
 		return 0, err
 	}
 	s.from, s.to, s.oneTask = t.candidateRows(q.Filters)
 	if s.oneTask {
-		part = AllParts
+		part = AllParts // few rows, and pages that are read whole can be visited backwards
 	}
 	visited := 0 // pages
 	for k, page := range t.pages(q, part, s.from, s.to, s.oneTask) {
@@ -124,11 +124,11 @@ func visitRows[R row](t *Table, q Query, part Part, visit func(n int, r R)) (lis
 
 // scan is one query's way through the pages of a table.
 type scan struct {
-	source, rest []predicate // of the filters
-	hidden       []bool      // by definition
-	from, to     int         // rows
-	oneTask      bool        // they are the attempts of one task
-	listed       int         // so far
+	byStore, byAPI []predicate // see predicatesOf
+	hidden         []bool      // by definition
+	from, to       int         // rows
+	oneTask        bool        // they are the attempts of one task
+	listed         int         // so far
 }
 
 // visitPage calls visit for the rows of page k that pass; r is any row of that page. Each filter goes through all rows
@@ -145,12 +145,12 @@ func visitPage[R row](s *scan, k int, r Row, visit func(n int, r R)) error {
 		// asked for one task, Ray gives its attempts in no order; recorded answers begin with the first
 		slices.Reverse(rows)
 	}
-	rows, err := narrow(s.source, r, rows)
+	rows, err := narrow(s.byStore, r, rows)
 	if err != nil {
 		return err
 	}
 	s.listed += len(rows)
-	if rows, err = narrow(s.rest, r, rows); err != nil {
+	if rows, err = narrow(s.byAPI, r, rows); err != nil {
 		return err
 	}
 	for _, i := range rows {
