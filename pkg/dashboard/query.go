@@ -150,7 +150,7 @@ func (set rowSet) passesAll(row *pyjson.Object, filters []typedFilter) (bool, er
 	for _, f := range filters {
 		i := slices.IndexFunc(set.columns, func(c column) bool { return c.filterable && c.name == f.Key })
 		if i < 0 {
-			return false, unknownColumn(set.columns, f.Key)
+			return false, unknownColumn(set.filterColumns(), f.Key)
 		}
 		if row.Get(f.Key) == nil && !set.columns[i].nullable {
 			return false, nil
@@ -162,19 +162,22 @@ func (set rowSet) passesAll(row *pyjson.Object, filters []typedFilter) (bool, er
 	return true, nil
 }
 
-// unknownColumn is Ray's refusal of a filter by a column that there is not. It lists the columns that there are; Ray
-// lists a Python set, in no order, so here they are sorted.
-func unknownColumn(columns []column, key string) error {
-	var names []string
-	for _, c := range columns {
+// filterColumns are the names of the columns that filters may name.
+func (set rowSet) filterColumns() (names []string) {
+	for _, c := range set.columns {
 		if c.filterable {
-			names = append(names, "'"+c.name+"'")
+			names = append(names, c.name)
 		}
 	}
-	slices.Sort(names)
+	return names
+}
+
+// unknownColumn is Ray's refusal of a filter by a column that there is not. It lists the columns that there are; Ray
+// lists a Python set, in no order, so here they are sorted.
+func unknownColumn(columns []string, key string) error {
+	slices.Sort(columns)
 	return badRequest("The given filter column %s is not supported. Enter filters with –-filter key=value or "+
-		"–-filter key!=value "+
-		"Supported filter columns: {%s}", key, strings.Join(names, ", "))
+		"–-filter key!=value Supported filter columns: {'%s'}", key, strings.Join(columns, "', '"))
 }
 
 // passes says whether a row passes the filter: whether its column is equal to the filter's value or, with Not, is not.

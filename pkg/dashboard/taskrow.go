@@ -10,64 +10,67 @@ import (
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
-// taskColumn is a column of the State API's list of task attempts: whether filters may name it, and how its value is
-// written.
+// taskColumn is a column of the State API's list of task attempts, and how its value is written.
 type taskColumn struct {
-	column
-	write taskWriter
+	name       string
+	onlyDetail bool // it is only in lists with detail=1
+	write      taskWriter
 }
+
+// Whether a taskColumn is only in lists with detail.
+const always, inDetail = false, true
 
 // taskWriter writes the value that the encoder's row has in one column.
 type taskWriter func(e *taskEncoder, b []byte) []byte
 
 // taskColumns are the list's columns in Ray's order (TaskState in ray/util/state/common.py, filled by
-// protobuf_to_task_state_dict there). A new taskColumn is a line here; it can be filtered by once session's tables know
-// it.
+// protobuf_to_task_state_dict there). A new taskColumn is a line here; which of them filters may name, tasktable says
+// (FilterColumns).
 var taskColumns = []taskColumn{
-	{filterable("task_id"), func(e *taskEncoder, b []byte) []byte { id := e.ID(); return appendHex(b, id[:]) }},
-	{filterable("attempt_number"), func(e *taskEncoder,
+	{"task_id", always, func(e *taskEncoder, b []byte) []byte { id := e.ID(); return appendHex(b, id[:]) }},
+	{"attempt_number", always, func(e *taskEncoder,
 		b []byte) []byte {
 		return strconv.AppendInt(b, int64(e.Attempt()), 10)
 	}},
-	{filterable("name"), textOf(tasktable.Row.Name)},
-	{filterable("state"), func(e *taskEncoder, b []byte) []byte { return pyjson.AppendString(b, e.State()) }},
-	{filterable("job_id"), func(e *taskEncoder, b []byte) []byte { job := e.Job(); return appendHex(b, job[:]) }},
-	{filterable("actor_id"), idOf(tasktable.Row.Actor)},
-	{filterable("type"), textOf(tasktable.Row.Type)},
-	{filterable("func_or_class_name"), textOf(tasktable.Row.Function)},
-	{filterable("parent_task_id"), func(e *taskEncoder, b []byte) []byte { return appendHex(b, e.Parent()) }},
-	{filterable("node_id"), idOf(tasktable.Row.Node)},
-	{filterable("worker_id"), idOf(tasktable.Row.Worker)},
-	{filterable("worker_pid"), (*taskEncoder).appendPID},
-	{filterable("error_type"), func(e *taskEncoder,
+	{"name", always, textOf(tasktable.Row.Name)},
+	{"state", always, func(e *taskEncoder, b []byte) []byte { return pyjson.AppendString(b, e.State()) }},
+	{"job_id", always, func(e *taskEncoder, b []byte) []byte { job := e.Job(); return appendHex(b, job[:]) }},
+	{"actor_id", always, idOf(tasktable.Row.Actor)},
+	{"type", always, textOf(tasktable.Row.Type)},
+	{"func_or_class_name", always, textOf(tasktable.Row.Function)},
+	{"parent_task_id", always, func(e *taskEncoder, b []byte) []byte { return appendHex(b, e.Parent()) }},
+	{"node_id", always, idOf(tasktable.Row.Node)},
+	{"worker_id", always, idOf(tasktable.Row.Worker)},
+	{"worker_pid", always, (*taskEncoder).appendPID},
+	{"error_type", always, func(e *taskEncoder,
 		b []byte) []byte {
 		return appendOptional(b, e.errorType, e.failed)
 	}},
 
-	{filterableDetail("language"), textOf(tasktable.Row.Language)},
-	{detailOnly("required_resources"), objectOf(tasktable.Row.Resources)},
-	{detailOnly("runtime_env_info"), func(e *taskEncoder,
+	{"language", inDetail, textOf(tasktable.Row.Language)},
+	{"required_resources", inDetail, objectOf(tasktable.Row.Resources)},
+	{"runtime_env_info", inDetail, func(e *taskEncoder,
 		b []byte) []byte {
 		return e.appendRuntimeEnv(b, e.RuntimeEnv())
 	}},
-	{filterableDetail("placement_group_id"), idOf(tasktable.Row.PlacementGroup)},
-	{detailOnly("events"), (*taskEncoder).appendStates},
-	{detailOnly("profiling_data"), (*taskEncoder).appendProfile},
-	{detailOnly("creation_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.created) }},
-	{detailOnly("start_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
-	{detailOnly("end_time_ms"), func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
-	{detailOnly("task_log_info"), (*taskEncoder).appendLogInfo},
-	{detailOnly("error_message"), func(e *taskEncoder,
+	{"placement_group_id", inDetail, idOf(tasktable.Row.PlacementGroup)},
+	{"events", inDetail, (*taskEncoder).appendStates},
+	{"profiling_data", inDetail, (*taskEncoder).appendProfile},
+	{"creation_time_ms", inDetail, func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.created) }},
+	{"start_time_ms", inDetail, func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
+	{"end_time_ms", inDetail, func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
+	{"task_log_info", inDetail, (*taskEncoder).appendLogInfo},
+	{"error_message", inDetail, func(e *taskEncoder,
 		b []byte) []byte {
 		return appendOptional(b, e.errorText, e.failed)
 	}},
-	{filterableDetail("is_debugger_paused"), (*taskEncoder).appendPaused},
-	{detailOnly("call_site"), func(e *taskEncoder, b []byte) []byte {
+	{"is_debugger_paused", inDetail, (*taskEncoder).appendPaused},
+	{"call_site", inDetail, func(e *taskEncoder, b []byte) []byte {
 		site, ok := e.CallSite()
 		return appendOptional(b, site, ok)
 	}},
-	{detailOnly("label_selector"), objectOf(tasktable.Row.Labels)},
-	{detailOnly("fallback_strategy"), (*taskEncoder).appendFallback},
+	{"label_selector", inDetail, objectOf(tasktable.Row.Labels)},
+	{"fallback_strategy", inDetail, (*taskEncoder).appendFallback},
 }
 
 // taskEncoder writes task attempts as rows of the list. It keeps buffers from row to row.

@@ -52,20 +52,11 @@ func refusedFilter(err error) error {
 	var filter *tasktable.FilterError
 	switch {
 	case errors.As(err, &unknown):
-		return unknownColumn(taskFilterColumns(), unknown.Column)
+		return unknownColumn(tasktable.FilterColumns(), unknown.Column)
 	case errors.As(err, &filter):
 		return badRequest("%s", err)
 	}
 	return err
-}
-
-// taskFilterColumns returns the columns of tasks, for the error about a filter by another one.
-func taskFilterColumns() []column {
-	all := make([]column, len(taskColumns))
-	for i, c := range taskColumns {
-		all[i] = c.column
-	}
-	return all
 }
 
 // maxLineageChildren is how many tasks each group shows in the lineage of a large session.

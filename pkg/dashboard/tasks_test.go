@@ -46,14 +46,16 @@ func TestRefused(t *testing.T) {
 		"actors?" + filter("actor_id", "%3D", "ab"):                  "ID string needs to have length 16, got 1",
 		"nodes?" + filter("state", "%3D", "x"):                       "Invalid node state for filtering: X",
 		"tasks?limit=20000":                                          "Given limit 20000 exceeds the supported limit 10000.",
-		"tasks?" + filter("bogus", "%3D", "x"):                       "The given filter column bogus is not supported.",
-		"tasks?" + filter("job_id", "%3D", "zz"):                     "Non-hexadecimal digit found",
-		"tasks?" + filter("attempt_number", "%3D", "x"):              "Invalid filter `--filter attempt_number x` for a int type column.",
-		"tasks/summarize?filter_values=x":                            "0 filter_keys and 1 filter_values are given.",
-		"tasks/summarize?summary_by=colour":                          `summary_by must be one of "func_name", "task_name", or "lineage".`,
-		"tasks/summarize?" + filter("bogus", "%3D", "x"):             "The given filter column bogus is not supported.",
-		"tasks/timeline?job_id=0":                                    "Odd-length string",
-		"tasks/timeline?limit=-2":                                    "limit=-2: want a number of task attempts, 0 or more",
+		"tasks?" + filter("bogus", "%3D", "x"): "The given filter column bogus is not supported. Enter filters with –-filter key=value or –-filter key!=value " +
+			"Supported filter columns: {'actor_id', 'attempt_number', 'error_type', 'func_or_class_name', 'is_debugger_paused', 'job_id', 'language', 'name', 'node_id', " +
+			"'parent_task_id', 'placement_group_id', 'state', 'task_id', 'type', 'worker_id', 'worker_pid'}",
+		"tasks?" + filter("job_id", "%3D", "zz"):         "Non-hexadecimal digit found",
+		"tasks?" + filter("attempt_number", "%3D", "x"):  "Invalid filter `--filter attempt_number x` for a int type column.",
+		"tasks/summarize?filter_values=x":                "0 filter_keys and 1 filter_values are given.",
+		"tasks/summarize?summary_by=colour":              `summary_by must be one of "func_name", "task_name", or "lineage".`,
+		"tasks/summarize?" + filter("bogus", "%3D", "x"): "The given filter column bogus is not supported.",
+		"tasks/timeline?job_id=0":                        "Odd-length string",
+		"tasks/timeline?limit=-2":                        "limit=-2: want a number of task attempts, 0 or more",
 	} {
 		w := a.get("/api/v0/" + url)
 		var reply struct {

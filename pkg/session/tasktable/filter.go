@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -118,6 +120,9 @@ var filterColumns = map[string]filterColumn{
 	"worker_pid":         {other: pidPredicate, part: AllParts},
 	"is_debugger_paused": {other: pausedPredicate, part: AllParts},
 }
+
+// FilterColumns returns the names of the columns that filters may name, in no order.
+func FilterColumns() []string { return slices.Collect(maps.Keys(filterColumns)) }
 
 // textColumn reads a string of a row.
 type textColumn struct {
