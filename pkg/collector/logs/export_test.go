@@ -39,6 +39,13 @@ func SetMaxFollowed(t *testing.T, n int) {
 	t.Cleanup(func() { maxFollowed = before })
 }
 
+// SetMaxGone changes how many removed logs are known.
+func SetMaxGone(t *testing.T, n int) {
+	before := maxGone
+	maxGone = n
+	t.Cleanup(func() { maxGone = before })
+}
+
 // LostBytes is how many bytes count as lost.
 func (t *Tailer) LostBytes() float64 { return testutil.ToFloat64(t.metrics.lost) }
 

@@ -36,6 +36,8 @@ type idleLogs struct {
 	dev   uint64 // all of them are on one file system; 0: it is not known which number that has now
 	nodes []rayid.Node
 	files map[idleKey]idleFile
+	// again are those that are followed again since the state file was saved; the file of idle logs has them, too.
+	again map[idleKey]idleFile
 	gone  int  // those that the last scans did not find; see maxGone
 	dirty bool // the file of idle logs is out of date
 	// lastWrite is when a log that is not followed was last written to, Unix ns.
@@ -175,6 +177,7 @@ func (t *tree) markSeen(key idleKey, f idleFile) {
 // under way compares it with what it saw.
 func (t *tree) followAgain(log idleLog) {
 	delete(t.idle.files, log.key)
+	t.idle.again[log.key], t.idle.dirty = log.idleFile, true
 	stream := t.streamOf(t.idle.nodes[log.node], log.path)
 	if len(stream.files) > 0 {
 		return // another file has the path now, and the idle one is stored
@@ -187,31 +190,62 @@ func (t *tree) followAgain(log idleLog) {
 	stream.files, stream.current = []*file{followed}, followed
 	if log.ino == 0 || t.files[followed.id] != nil { // it was removed, and another file may have its inode
 		followed.handle(fileFinished)
+		stream.base, stream.fileOffset = followed.prefix.n, followed.prefix.n // startAgain doubts a short listing
 	} else {
 		t.files[followed.id] = followed
 	}
-	t.dirty, t.idle.dirty = true, true
+	t.dirty = true
 }
 
-// maxGone is how many idle logs stay known that no scan finds any more: a file that gets the path of one must not be
-// taken for it.
-const maxGone = 128 << 10
+// maxGone is how many idle logs of all sessions stay known that no scan finds any more, the last ones: a file that gets
+// the path of one must not be taken for it.
+var maxGone = 128 << 10
 
-// forgetIdle forgets idle logs that two scans in a row did not find, if they were empty or if there are more than
-// maxGone of them. That includes those in a folder that the collector has no right to read now: without their names,
-// they cannot be told from removed ones. If they are seen again, they are new, and the store's listing says that they
-// are stored.
-func (t *tree) forgetIdle() {
-	now, tooMany := uint8(t.scans.number), t.idle.gone > maxGone
+// ageOf is how many scans ago one found the idle log, with the one that is under way or the next: up to 255.
+func (t *tree) ageOf(f idleFile) uint8 { return uint8(t.scans.number+1) - f.scan }
+
+// ageIdle forgets empty idle logs that two scans in a row did not find, and counts the others of these by their age.
+// They were removed, so another file may get the inode of one and begin with the same bytes: unless the collector has
+// no right to read a folder now. Logs in it cannot be told from removed ones, because their names are not known.
+func (t *tree) ageIdle(gone *[256]int) {
 	t.idle.gone = 0
+	areRemoved := len(t.walked.forbidden) == 0 && len(t.walked.unseen) == 0
 	for key, f := range t.idle.files {
-		switch {
-		case f.scan == now || f.scan == now-1:
-		case f.prefixSize == 0 || tooMany:
+		switch age := t.ageOf(f); {
+		case age < 3:
+			continue
+		case f.prefixSize == 0:
 			delete(t.idle.files, key)
-			t.idle.dirty = t.idle.dirty || f.prefixSize > 0
-		default:
-			t.idle.gone++
+			continue
+		case age == 255:
+			f.scan++ // it stays as old
+		}
+		if areRemoved && f.ino != 0 {
+			f.ino, t.idle.dirty = 0, true
+		}
+		t.idle.files[key] = f
+		t.idle.gone++
+		gone[t.ageOf(f)]++
+	}
+}
+
+// forgetGone forgets the oldest of more than maxGone idle logs that are gone.
+func (t *Tailer) forgetGone(gone *[256]int) {
+	left := maxGone
+	for age, n := range gone { // from here on: how many of them to forget
+		gone[age], left = max(n-left, 0), max(left-n, 0)
+	}
+	if left > 0 {
+		return
+	}
+	for tree := range t.lockedTrees() {
+		for key, f := range tree.idle.files {
+			if n := &gone[tree.ageOf(f)]; *n > 0 {
+				*n--
+				tree.idle.gone--
+				tree.idle.dirty = true
+				delete(tree.idle.files, key)
+			}
 		}
 	}
 }

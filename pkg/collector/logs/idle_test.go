@@ -161,6 +161,74 @@ func TestRemovedLogIsMadeAgain(t *testing.T) {
 			`; settle; settle; ` + restart + `write x b c; settle`, `x: a b c`}
 	}
 	tell(t, stories)
+	t.Run("idle before", func(t *testing.T) {
+		for name, s := range stories {
+			s.script = strings.Replace(s.script, "write x a", "write x a; write 1 a; write 2 b; write 3 c; write 4 a", 1)
+			stories[name] = s
+		}
+		tell(t, stories, func(r *rig) { logs.SetMaxFollowed(r.t, 2) })
+	})
+}
+
+// TestOldestRemovedLogsAreForgotten: of many removed logs of all sessions, those that were removed last stay known.
+func TestOldestRemovedLogsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs.SetMaxGone(t, 2)
+		r := newRig(t)
+		const other = "../../session_2026-11-21_00-00-00_000000_1/logs/"
+		r.mkdir(other)
+		for _, name := range []string{other + "1", "2", other + "3", "x", "y"} {
+			r.play("write " + name + " a; settle; remove " + name + "; settle; settle; settle; settle; settle")
+		}
+		says.Equal(t, r.tailer.Idle(), 2, "removed logs are known")
+		r.play("write x b c; write y c b; settle; has x a b c; has y a c b")
+	})
+}
+
+// TestRemovedLogIsInAFile: a log that was removed, or that is made again, is known after a collector was killed before
+// it had saved all that it knows.
+func TestRemovedLogIsInAFile(t *testing.T) {
+	const gone = "remove x; settle; settle; settle; settle; settle; "
+	for name, tc := range map[string]struct{ file, before, blocked, then string }{
+		"becomes idle":   {".json.resting", "write x a; settle", gone, "write x b c"},
+		"followed again": {".json", "write x a; settle; " + gone, "write x b c; scan", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.play(tc.before)
+				file := filepath.Join(r.state, session+tc.file)
+				_ = os.Rename(file, file+".before")
+				must.OK(t, os.MkdirAll(filepath.Join(file, "in the way"), 0o755))
+				r.play(tc.blocked)
+				must.OK(t, os.RemoveAll(file))
+				_ = os.Rename(file+".before", file)
+				r.play("restart; " + tc.then + "; ship; has x a b c")
+			})
+		})
+	}
+}
+
+// TestShortListingOfARemovedLog: a listing that shows nothing of a removed log for a moment costs no byte of the log
+// that is made again in its place.
+func TestShortListingOfARemovedLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.play("write x a; settle; remove x; settle; settle; settle; settle; settle; write x b c")
+		stored := r.store.Objects
+		r.store.ListFault = func(string) error {
+			r.store.Objects, r.store.ListFault = map[string][]byte{}, func(string) error {
+				r.store.Objects = stored
+				return nil
+			}
+			return nil
+		}
+		r.store.Fault = func(string) storetest.Fault {
+			r.store.Objects = stored
+			return storetest.None
+		}
+		r.play("settle; has x a b c")
+	})
 }
 
 // TestIdleLogHasAnotherName: an idle log that was renamed to something that no rotation makes is another log from then

@@ -59,6 +59,7 @@ func (t *tree) saveState() error {
 		return err
 	}
 	t.dirty = false
+	clear(t.idle.again)
 	return nil
 }
 
@@ -253,16 +254,18 @@ func (t *tree) saveIdle() error {
 			_, _ = w.Write(t.idle.nodes[i][:])
 		}
 		var record []byte
-		for key, f := range t.idle.files {
-			if f.node == maxIdleNodes-1 {
-				continue
+		for _, files := range []map[idleKey]idleFile{t.idle.again, t.idle.files} {
+			for key, f := range files {
+				if f.node == maxIdleNodes-1 {
+					continue
+				}
+				if f.prefixSize == 0 && len(t.empty.names) > 0 {
+					continue // empty logs in the file count as listed, and this one may be of those that are not
+				}
+				record, _ = binary.Append(record[:0], binary.LittleEndian,
+					idleEntry{uint64(key), f.prefixSum, f.ino, f.prefixSize, f.node})
+				_, _ = w.Write(record)
 			}
-			if f.prefixSize == 0 && len(t.empty.names) > 0 {
-				continue // empty logs in the file count as listed, and this one may be of those that are not
-			}
-			record, _ = binary.Append(record[:0], binary.LittleEndian,
-				idleEntry{uint64(key), f.prefixSum, f.ino, f.prefixSize, f.node})
-			_, _ = w.Write(record)
 		}
 		return nil
 	})

@@ -276,7 +276,7 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	t.mu.Lock()
 	draining := t.draining
 	t.mu.Unlock()
-	sc := scanning{root: root, draining: draining, free: t.freePlaces, between: ctx.Err}
+	sc := scanning{root: root, draining: draining, free: t.freePlaces, between: ctx.Err, gone: new([256]int)}
 	if w != nil {
 		sc.opened = func(dir string) { w.watchFolder(dir) }
 		sc.between = func() error {
@@ -314,6 +314,7 @@ func (t *Tailer) scanSessions(ctx context.Context, w *watcher) (dirs []string, e
 	}
 	t.logWaiting(waiting, unread, notRay)
 	t.dropTrees(present)
+	t.forgetGone(sc.gone)
 	if t.opts.DeleteShipped {
 		t.removeStoredLogs(root, sessions)
 	}
@@ -360,7 +361,7 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 		state: filepath.Join(t.opts.StateDir, session+".json"), log: t.opts.Log.WithField("session", session),
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
 		removed: make(map[fileID]*removedLog), empty: emptyLogs{names: make(map[rayid.Node][]byte)},
-		reported: make(map[string]bool),
+		idle: idleLogs{again: make(map[idleKey]idleFile)}, reported: make(map[string]bool),
 	}
 	if err := made.loadState(); err != nil {
 		return nil, err

@@ -90,6 +90,8 @@ type scanning struct {
 	// a scan early by an error.
 	opened  func(dir string)
 	between func() error
+	// gone gets how many idle logs no scan finds any more, by their age.
+	gone *[256]int
 }
 
 // scan looks at every file of the session's logs, and updates the followed files and their streams: it walks through
@@ -138,7 +140,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	t.passToNode()
 	t.retireRemoved()
 	if !w.incomplete {
-		t.forgetIdle()
+		t.ageIdle(sc.gone)
 	}
 	switch {
 	case t.waiting.count > 0: // logs wait for places
@@ -152,7 +154,8 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 }
 
 // saveAll writes what has changed. What could not be written is tried again by the next scan. The names of empty logs
-// are listed before the idle logs are saved, because empty ones in that file count as listed.
+// are listed before the idle logs are saved, because empty ones in that file count as listed. These are saved before
+// the state, so that a log that became idle is always in one of the files.
 func (t *tree) saveAll(now time.Time) {
 	warn := func(err error, text string) {
 		if err == nil {
@@ -164,12 +167,12 @@ func (t *tree) saveAll(now time.Time) {
 	}
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
-	if t.dirty { // saveState and saveIdle reset what they save
-		warn(t.saveState(), unsaved)
-	}
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
-	if t.idle.dirty {
+	if t.idle.dirty { // saveIdle and saveState reset what they save
 		warn(t.saveIdle(), unsaved)
+	}
+	if t.dirty && !t.idle.dirty {
+		warn(t.saveState(), unsaved)
 	}
 }
 
