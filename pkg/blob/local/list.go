@@ -94,7 +94,7 @@ func (w *walk) listEntry(path string, e keyedEntry) (found bool, err error) {
 		return false, nil
 	}
 	info, err := e.entry.Info()
-	if errors.Is(w.store.asNotExist(err), os.ErrNotExist) {
+	if errors.Is(w.store.mapReadError(err), os.ErrNotExist) {
 		return false, nil // deleted since
 	}
 	if err != nil {

@@ -96,7 +96,7 @@ type section struct {
 
 func (s section) Read(p []byte) (int, error) {
 	n, err := s.Reader.Read(p)
-	return n, s.store.asNotExist(err)
+	return n, s.store.mapReadError(err)
 }
 
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
@@ -124,7 +124,7 @@ func (s *Store) statRegular(name string) (fs.FileInfo, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = os.ErrNotExist
 	}
-	return info, s.asNotExist(err)
+	return info, s.mapReadError(err)
 }
 
 // checkFolder returns os.ErrNotExist unless the path name, below the store's folder, leads to a folder without going
@@ -139,7 +139,7 @@ func (s *Store) checkFolder(name string) error {
 			err = os.ErrNotExist
 		}
 		if err != nil {
-			return s.asNotExist(err)
+			return s.mapReadError(err)
 		}
 	}
 	return nil
@@ -152,10 +152,10 @@ func (s *Store) readFolder(name string) ([]fs.DirEntry, error) {
 	}
 	folder, err := regular.OpenFolder(s.root, name)
 	if err != nil {
-		return nil, s.asNotExist(err)
+		return nil, s.mapReadError(err)
 	}
 	entries, err := folder.ReadDir(-1)
-	return entries, errors.Join(s.asNotExist(err), folder.Close())
+	return entries, errors.Join(s.mapReadError(err), folder.Close())
 }
 
 // openObject opens an object to read, and describes its file. Anything but a regular file does not exist for the store.
@@ -174,7 +174,7 @@ func (s *Store) openObject(ctx context.Context, key string) (*os.File, fs.FileIn
 	if errors.Is(err, regular.ErrNotRegular) { // it is something else by now
 		err = os.ErrNotExist
 	}
-	return file, info, s.asNotExist(err)
+	return file, info, s.mapReadError(err)
 }
 
 func (s *Store) Create(ctx context.Context, key string, body io.ReadSeeker) error {
@@ -360,9 +360,9 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// asNotExist makes os.ErrNotExist of the errors of a path that leads through a file, of one that no file can have, and
-// of what another machine has removed from NFS, unless the store as a whole is gone.
-func (s *Store) asNotExist(err error) error {
+// mapReadError makes os.ErrNotExist of the errors of a path that leads through a file, of one that no file can have or
+// that another machine has removed from NFS, unless the store as a whole is gone. A missing right is an AccessError.
+func (s *Store) mapReadError(err error) error {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		if _, gone := os.Stat(s.dir); gone != nil {
@@ -374,6 +374,9 @@ func (s *Store) asNotExist(err error) error {
 		if _, gone := s.root.Stat("."); gone == nil {
 			return os.ErrNotExist
 		}
+	case errors.Is(err, fs.ErrPermission):
+		return &blob.AccessError{Err: err, Advice: "give this process's user the right to read all folders and files " +
+			"below --local-dir (chmod, chown), or run it as their owner"}
 	}
 	return err
 }

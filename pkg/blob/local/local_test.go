@@ -217,6 +217,29 @@ func TestFolderIsRemovedMeanwhile(t *testing.T) {
 	says.EqualSlices(t, keys(t, s, ""), []string{"a/b"})
 }
 
+// TestWithoutRights: a listing that meets a folder without rights says what to do.
+func TestWithoutRights(t *testing.T) {
+	s, dir := open(t)
+	for _, key := range []string{"a/x", "b/x"} {
+		must.OK(t, s.Create(t.Context(), key, strings.NewReader("text")))
+	}
+	must.OK(t, os.Chmod(filepath.Join(dir, "b"), 0))
+	t.Cleanup(func() { must.OK(t, os.Chmod(filepath.Join(dir, "b"), 0o755)) })
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		must.OK(t, syscall.Seteuid(nobody))
+		t.Cleanup(func() { must.OK(t, syscall.Seteuid(0)) })
+	}
+	var err error
+	for _, listErr := range s.List(t.Context(), "", blob.ListOptions{}) {
+		err = listErr
+	}
+	access, ok := errors.AsType[*blob.AccessError](err)
+	says.True(t, ok && strings.Contains(access.Advice, "--local-dir"), "the listing says %v", err)
+	_, err = s.Stat(t.Context(), "b/x")
+	says.True(t, errors.Is(err, blob.ErrPermission), "the object says %v", err)
+}
+
 // TestFilesThatNFSLost: an open file that another machine removes does not exist any more; a store that is gone as a
 // whole is another error.
 func TestFilesThatNFSLost(t *testing.T) {
