@@ -120,7 +120,7 @@ func (c *Catalog) readFacts(ctx context.Context, f packs.Facts, from sources) *p
 	for _, read := range []struct {
 		answer answer
 		decode func(*jsonstream.Reader, *packs.Facts) error
-	}{{from.jobs, readJobs}, {from.dropped, addDropped}, {from.nodes, from.readHours}} {
+	}{{from.jobs, readJobs}, {from.dropped, readJobs}, {from.nodes, from.readHours}} {
 		if read.answer.key != "" {
 			_ = c.readAnswer(ctx, f.Ref, read.answer, read.decode, &f) // logged
 		}
@@ -149,8 +149,8 @@ func listedPart(f packs.Facts) *packs.Facts {
 	return &f
 }
 
-// readJobs reads Ray's list of jobs into f.Jobs: an array of JobDetails (ray/dashboard/modules/job/pydantic_models.py),
-// one at a time. Of more than maxListed the first ones count.
+// readJobs adds the jobs of one of Ray's lists that f.Jobs does not have yet: an array of JobDetails
+// (ray/dashboard/modules/job/pydantic_models.py), read one at a time. Of more than maxListed the first ones count.
 func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 	type job struct {
 		JobID        string  `json:"job_id"`
@@ -166,7 +166,7 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 			Name    json.RawMessage `json:"name"`
 		} `json:"metadata"`
 	}
-	jobs := []packs.Job{}
+	jobs := append([]packs.Job{}, f.Jobs...)
 	err := jsonstream.Each(in, maxListed, func(j job) error {
 		job := packs.Job{
 			ID: j.JobID, Submission: j.SubmissionID, Status: j.Status, Entrypoint: j.Entrypoint,
@@ -183,26 +183,22 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 	if err != nil && !errors.Is(err, jsonstream.ErrMany) {
 		return fmt.Errorf("read the jobs: %w", err)
 	}
-	f.Jobs = jobs
+	f.Jobs = distinct(jobs)
 	return nil
 }
 
-// addDropped adds the jobs of an earlier list, which in holds, that are not in the last one, which f.Jobs has.
-func addDropped(in *jsonstream.Reader, f *packs.Facts) error {
-	var earlier packs.Facts
-	if err := readJobs(in, &earlier); err != nil {
-		return err
-	}
-	listed := map[string]bool{}
-	for _, j := range f.Jobs {
-		listed[cmp.Or(j.Submission, j.ID)] = true
-	}
-	for _, j := range earlier.Jobs {
-		if !listed[cmp.Or(j.Submission, j.ID)] {
-			f.Jobs = append(f.Jobs, j)
+// distinct leaves out jobs that are there before, and rows without an ID, which are damage.
+func distinct(jobs []packs.Job) []packs.Job {
+	seen := map[packs.Job]bool{{}: true}
+	return slices.DeleteFunc(jobs, func(j packs.Job) bool {
+		id := packs.Job{Submission: j.Submission}
+		if j.Submission == "" {
+			id.ID = j.ID
 		}
-	}
-	return nil
+		known := seen[id]
+		seen[id] = true
+		return known
+	})
 }
 
 // jsonString reads a JSON string; anything else is "".

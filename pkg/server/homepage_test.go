@@ -82,14 +82,17 @@ func TestListShowsOutcomes(t *testing.T) {
 // nothing.
 func TestListShowsFailedJobs(t *testing.T) {
 	f, _ := guarded(t)
-	jobs := `{"submission_id": "nightly-7", "status": "FAILED", "message": "exit code 1"}`
+	job := func(n int) string {
+		return fmt.Sprintf(`{"submission_id": "nightly-%d", "status": "FAILED", "message": "exit code 1"}`, 7+n)
+	}
 	refs := []layout.Session{
 		{Namespace: "default", Cluster: "busy", Name: "session_2026-11-22_10-00-00_000000_1"},
 		{Namespace: "secret", Cluster: "classified", Name: "session_2026-11-22_10-00-00_000000_1"},
 	}
 	for i, ref := range refs {
 		put(t, f.store, layout.MarkerKey(root, ref), "")
-		put(t, f.store, layout.SnapshotKey(root, ref, "/api/jobs/"), "["+strings.Repeat(jobs+",", i+1)+jobs+"]")
+		jobs := strings.Join([]string{job(0), job(1), job(2)}[:2+i], ",")
+		put(t, f.store, layout.SnapshotKey(root, ref, "/api/jobs/"), "["+jobs+"]")
 	}
 	must.OK(t, f.catalog.Refresh(t.Context()))
 	f.waitDescribed(t)
