@@ -90,7 +90,12 @@ func TestSubmittedAgain(t *testing.T) {
 	logs["events/event_JOBS.log"] += event(4, "10:12:00", "Completed a ray job again with a status SUCCEEDED.")
 	s := submitted(t, logs, first, second+", "+changeTo("DEAD", "10:12:01"))
 	says.Equal(t, jobOf(t, s, 0, nil), "SUCCEEDED 0 from 10:10:01 to 10:12:00")
-	says.Equal(t, jobOf(t, s, rayevents.At("10:11:00"), nil), "RUNNING <nil> from 10:10:01 to -")
+	for clock, want := range map[string]string{
+		"10:05:00": "RUNNING <nil> from 10:04:00 to -", "10:07:00": "FAILED <nil> from 10:04:00 to 10:06:00",
+		"10:11:00": "RUNNING <nil> from 10:10:01 to -",
+	} {
+		says.Equal(t, jobOf(t, s, rayevents.At(clock), nil), want, "at %s", clock)
+	}
 }
 
 // TestClockOfAnotherNode: a submission whose supervisor's node has a clock that is behind the head's has the exit that

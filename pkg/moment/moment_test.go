@@ -3,6 +3,7 @@ package moment
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -203,7 +204,7 @@ func TestLearn(t *testing.T) {
 		},
 	} {
 		var e evidence
-		if e.addEvent("a", pyjson.Obj("message", message, "timestamp", pyjson.Number("7"))); e != want {
+		if e.addEvent("a", pyjson.Obj("message", message, "timestamp", pyjson.Number("7"))); !reflect.DeepEqual(e, want) {
 			t.Errorf("%s: %+v, want %+v", message, e, want)
 		}
 	}

@@ -36,13 +36,14 @@ type jobCache struct {
 
 // evidence is what is known about one submission without reading its logs.
 type evidence struct {
-	own        *entities.Submission // from its own events, if its Ray sends them
-	supervisor *entities.Actor
-	started    int64 // Unix ns, from event_JOBS.log, which has whole seconds
-	again      bool  // it began at least twice: the first submission with its ID was deleted
-	completed  int64
-	status     string // the status with which it completed
-	failure    string // why its job manager let it fail; "" if it did not
+	own         *entities.Submission // from its own events, if its Ray sends them
+	supervisors []*entities.Actor    // several: it was deleted, and its ID submitted again
+	supervisor  *entities.Actor      // the one that counts at the moment, see at
+	started     int64                // Unix ns, from event_JOBS.log, which has whole seconds
+	again       bool                 // it began at least twice: the first submission with its ID was deleted
+	completed   int64
+	status      string // the status with which it completed
+	failure     string // why its job manager let it fail; "" if it did not
 }
 
 // jobEvidence returns what the session has of each submission besides saved rows and drivers, by the submission's ID,
@@ -64,7 +65,8 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 			for i := range m.Session.Actors {
 				a := &m.Session.Actors[i]
 				if id, ok := strings.CutPrefix(a.Name, SupervisorActor); ok && a.Class == supervisorClass {
-					evidenceOf(id).addSupervisor(a)
+					e := evidenceOf(id)
+					e.supervisors, e.again = append(e.supervisors, a), len(e.supervisors) > 0
 				}
 			}
 			for id := range m.LogNames().Jobs {
@@ -86,19 +88,21 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 		})
 }
 
-// addSupervisor takes over a supervisor. If there are several, the submission was deleted and its ID submitted again:
-// the last one counts.
-func (e *evidence) addSupervisor(a *entities.Actor) {
-	begin := func(a *entities.Actor) int64 {
+// at returns the evidence with the last supervisor that had begun at the moment, or else the first one.
+func (e evidence) at(m *Moment) *evidence {
+	began := func(a *entities.Actor) int64 {
 		if len(a.Transitions) == 0 {
 			return 0
 		}
 		return a.Transitions[0].Time
 	}
-	e.again = e.again || e.supervisor != nil
-	if e.supervisor == nil || begin(a) >= begin(e.supervisor) {
-		e.supervisor = a
+	for _, a := range e.supervisors {
+		x, y := began(a), began(cmp.Or(e.supervisor, a))
+		if x >= y && m.isPast(x) || x < y && !m.isPast(y) || e.supervisor == nil {
+			e.supervisor = a
+		}
 	}
+	return &e
 }
 
 // addEvent takes over what an event of event_JOBS.log says about the submission with an ID (JobManager in
@@ -129,7 +133,7 @@ const maxLogsRead = 500
 func (b *jobBuilder) jobsByEvents(ctx context.Context, ids []string) (map[string]*Job, error) {
 	jobs, err := ReadEach(ctx, "the logs of submission ", ids,
 		func(ctx context.Context, i int, id string) (_ *Job, err error) {
-			e, facts := cmp.Or(b.evidence[id], &evidence{}), logFacts{}
+			e, facts := cmp.Or(b.evidence[id], &evidence{}).at(b.m), logFacts{}
 			if i < maxLogsRead && !e.hasEnd() {
 				if facts, err = b.m.logFactsOf(ctx, id, b.zone); err != nil {
 					return nil, err
