@@ -94,6 +94,27 @@ func TestEndBeforeBegin(t *testing.T) {
 
 func last[T any](all []T) T { return all[len(all)-1] }
 
+// TestSameNanosecond: of two transitions into one state at one time, the same one stays in whatever order they come.
+func TestSameNanosecond(t *testing.T) {
+	var updates []Update
+	for _, resources := range []map[string]float64{{"CPU": 1, "GPU": 2}, {"CPU": 2}, {"CPU": 1, "GPU": 3}} {
+		updates = append(updates, Update{Kind: KindNode,
+			Node: Node{Transitions: []NodeTransition{{State: "ALIVE", Time: 7, Resources: resources}}}})
+	}
+	merged := func() string {
+		b := NewBuilder()
+		for i := range updates {
+			b.MergeEntity(&updates[i])
+			b.Set()
+		}
+		s, _ := b.Set()
+		return fmt.Sprint(s.Nodes[0].Transitions)
+	}
+	forward := merged()
+	slices.Reverse(updates)
+	says.Equal(t, merged(), forward, "backwards")
+}
+
 // TestEarlierSet: a set is not changed by events that come after it was made.
 func TestEarlierSet(t *testing.T) {
 	b := NewBuilder()

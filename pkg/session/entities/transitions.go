@@ -3,6 +3,8 @@ package entities
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
+	"reflect"
 	"slices"
 )
 
@@ -114,7 +116,12 @@ func sortRow[E any, T transition, P row[E, T]](bytes *int64, e *entity[E]) {
 	before := MemoryBytes(&e.row)
 	*all = slices.Clone(*all)
 	endState := P(&e.row).end()
-	slices.SortStableFunc(*all, func(a, b T) int { return compareTransitions(a.key(), b.key(), endState) })
+	slices.SortFunc(*all, func(a, b T) int {
+		if c := compareTransitions(a.key(), b.key(), endState); c != 0 || reflect.DeepEqual(a, b) {
+			return c
+		}
+		return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b)) // damage: the one that stays must not depend on the order
+	})
 	*all = slices.Clip(slices.CompactFunc(*all, func(a, b T) bool { return a.key() == b.key() }))
 	*bytes -= before - MemoryBytes(&e.row)
 }
