@@ -224,6 +224,7 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 	}
 	if err == nil {
 		a.tries, a.deaths = 0, 0
+		a.waiting.Reset() // the session may go on and end again
 		x.results.WithLabelValues("ok").Inc()
 		x.opts.Learned(e.Ref)
 		return nil

@@ -215,6 +215,38 @@ func TestGivesUp(t *testing.T) {
 	})
 }
 
+// TestGoesOnAgain: a session that goes on and ends again is explained minutes after each end, however often it did.
+func TestGoesOnAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		e := w.end("team", "again")
+		ends := 1
+		isExplained := func() bool {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return len(w.explained) == ends
+		}
+		x := w.server()
+		x.opts.Sessions = func() iter.Seq[catalog.Entry] {
+			return func(yield func(catalog.Entry) bool) { _ = isExplained() || yield(e) }
+		}
+		x.opts.Kept = func(ctx context.Context, ref layout.Session, n int64) (io.ReadCloser, error) {
+			if !isExplained() {
+				return nil, os.ErrNotExist
+			}
+			return w.kept(ctx, ref, n)
+		}
+		x.Start()
+		defer x.Close()
+		for ; ends <= 8; ends++ {
+			e.LastWrite, e.End = time.Now(), time.Now()
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			must.True(t, isExplained(), "end %d is not explained", ends)
+		}
+	})
+}
+
 // TestKeepsWhatWasKnown: what an earlier version found out of a session that cannot be read any more stays, unless more
 // was stored of the session since.
 func TestKeepsWhatWasKnown(t *testing.T) {
