@@ -135,6 +135,15 @@ func TestParseObjectRoundTrip(t *testing.T) {
 			t.Errorf("a folder below the index: %+v", o)
 		}
 	}
+	for _, url := range []string{"/files/report.gz", "/files/report.zst", "/files?name=a.gz"} { // endings of their own
+		key := SnapshotKey("log", v16, url)
+		for _, stored := range []string{key, SnapshotVersionKey(key, time.UnixMilli(7))} {
+			o, err := ParseObject("log", v16, stored)
+			if err != nil || o.Path != url || o.Stream != key || o.Compression != Plain {
+				t.Errorf("%s: %+v, %v", stored, o, err)
+			}
+		}
+	}
 	taken := time.UnixMilli(1795216909123)
 	o, err := ParseObject("log", v16,
 		SnapshotVersionKey(SnapshotKey("log", v16, "/api/v0/placement_groups?detail=1&limit=10000"), taken))

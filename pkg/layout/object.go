@@ -332,6 +332,9 @@ func (o *Object) inFolder(folder, name string) (err error) {
 		}
 	case "fetched_endpoints":
 		o.Kind = Snapshot
+		if ext := o.Compression.Ext(); o.Offset == 0 { // the URL's own ending
+			o.Stream, o.Compression, name = o.Stream+ext, Plain, name+ext
+		}
 		o.Path, err = snapshotPath(name, o.Compression)
 	case "series":
 		o.Kind = Series
