@@ -136,12 +136,15 @@ func (r *run) searchSession(ctx context.Context, source *Source) error {
 		selected.Drivers = source.Drivers
 	}
 	logs := selected.Of(source.Logs)
+	files := len(logs)
+	logs = slices.DeleteFunc(logs, func(l Log) bool { return l.Bytes == 0 }) // of which there may be a million
 	slices.SortStableFunc(logs, func(a, b Log) int { return cmp.Compare(b.Bytes, a.Bytes) })
-	begin := &Begin{Type: "begin", Session: source.Session, Files: len(logs)}
+	begin := &Begin{Type: "begin", Session: source.Session, Files: files}
 	for _, log := range logs {
 		begin.Bytes += log.Bytes
 	}
-	r.files.Add(int64(len(logs)))
+	r.files.Add(int64(files))
+	r.filesDone.Add(int64(files - len(logs)))
 	r.send(begin)
 
 	prefetcher := source.Logs.NewPrefetcher()

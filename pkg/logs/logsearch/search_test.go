@@ -247,6 +247,26 @@ func TestDamagedLogs(t *testing.T) {
 		got.files["gone.log"])
 }
 
+// TestEmptyLogsAreNotRead: empty logs count as searched, and nothing is asked about them.
+func TestEmptyLogsAreNotRead(t *testing.T) {
+	s := newSession(t)
+	s.add(rayid.Node{1}, "a.log", layout.Plain, 10, []byte("needle\n"))
+	s.put(layout.LogKey("log", ref, rayid.Node{1}, "empty.log"), nil)
+	var asked []string
+	source := Source{Session: ref.Name, Logs: s.set, Writer: func(file string) string {
+		asked = append(asked, file)
+		return ""
+	}}
+	var last *End
+	must.OK(t, Run(t.Context(), prepared(t, Query{Pattern: "needle"}),
+		func(yield func(Source, error) bool) { yield(source, nil) }, func(r Record) error {
+			last, _ = r.(*End)
+			return nil
+		}))
+	says.True(t, last.Complete && last.Files == 2 && last.Matches == 1, "%+v", last)
+	says.EqualSlices(t, asked, []string{"a.log"})
+}
+
 // TestPartOfLog: no more of a log is searched than there was at a moment.
 func TestPartOfLog(t *testing.T) {
 	s := newSession(t)
