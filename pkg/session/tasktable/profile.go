@@ -29,7 +29,7 @@ type ProfileEvent struct {
 }
 
 // maxExtraBytes is how much extra data is shown of an attempt, in bytes. Of more, that of the last events is; the
-// others are left out.
+// others have none.
 const maxExtraBytes = 4 << 20
 
 // Profile reads the attempt's profile events that had ended by the row's moment into out, whose slice it reuses, in the
@@ -53,7 +53,10 @@ func (r Row) Profile(out *Profile) (ok bool) {
 			break
 		}
 	}
-	for _, e := range all[shown:] {
+	for i, e := range all {
+		if i < shown {
+			e.Extra = 0
+		}
 		out.Events = append(out.Events, ProfileEvent{Start: e.Start, End: e.End, Name: v.Get(e.Name),
 			Extra: r.extraWithOwnID(e.Extra)})
 	}
