@@ -52,4 +52,13 @@ func TestNamesApplication(t *testing.T) {
 	} {
 		says.Equal(t, namesApplication(text, "orders"), names, "%s: want %t", text, names)
 	}
+	for text, names := range map[string]bool{
+		"HTTP Error 500: http://10.0.0.7:8000/api":                                 true,
+		"for url: http://10.0.0.7:8000/api/predict":                                true,
+		"Max retries exceeded with url: http://10.0.0.7:8265/api/jobs/":            false,
+		"404 Client Error for url: http://ray.example/api/serve/applications/.":    false,
+		"Failed to connect to Ray at address: http://127.0.0.1:8265/api/version, ": false,
+	} {
+		says.Equal(t, namesApplication(text, "api"), names, "%s: want %t", text, names)
+	}
 }
