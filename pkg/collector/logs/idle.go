@@ -368,11 +368,14 @@ func (c *candidates) cutToPlaces() {
 func (t *tree) classifyFiles(files []seenFile, c *candidates) {
 	now := time.Now().UnixNano()
 	for _, s := range files {
+		log, isIdle := t.idleAt(s)
 		if t.files[s.id] != nil {
+			if isIdle && t.idle.isFile(log.idleFile, s) { // it is followed under another name, a hard link
+				t.markSeen(log.key, log.idleFile)
+			}
 			c.chosen = append(c.chosen, s)
 			continue
 		}
-		log, isIdle := t.idleAt(s)
 		if !isIdle || !t.idle.isFile(log.idleFile, s) {
 			if moved, ok := t.findIdle(s); ok { // it has another path now
 				log, isIdle = moved, true

@@ -170,6 +170,24 @@ func TestRemovedLogIsMadeAgain(t *testing.T) {
 	})
 }
 
+// TestLogOfTwoNames: what a log that has two names gets is stored once for each of them at most, also if it is idle under
+// one of them for long.
+func TestLogOfTwoNames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs.SetMaxFollowed(t, 2)
+		r := newRig(t)
+		r.play("write x a; write 1 a; write 2 b; write 3 c; write 4 a; settle")
+		must.OK(t, os.Link(r.path("x"), r.path("y")))
+		const others = "write 1 more; write 2 more; write 3 more; write 4 more; settle; settle; settle; "
+		r.play(others + "write x b; settle; settle; settle; settle; " + others + "write y c; ship; " + others + "ship")
+		for _, name := range []string{"x", "y"} {
+			if got := r.joined(nodeID, name); !strings.HasPrefix(text("a", "b", "c"), got) {
+				t.Errorf("%s has %q", name, got)
+			}
+		}
+	})
+}
+
 // TestOldestRemovedLogsAreForgotten: of many removed logs of all sessions, those that were removed last stay known.
 func TestOldestRemovedLogsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
