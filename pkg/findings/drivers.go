@@ -47,9 +47,9 @@ func (b *builder) driverFailed(j *job, log *logText) {
 	}
 }
 
-// connection matches exceptions about a connection that was refused or lost.
+// connection matches exceptions about a connection that was refused or lost, also as librdkafka has it.
 var connection = lazyregexp.New(`^(?:\w*Connect(?:ion\w*|or)?Error|ConnectionClosed\w*|BrokenPipeError|\w*RpcError)\b|` +
-	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted|failed)\b|\bbroken pipe\b)`)
+	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted|failed)\b|\bbroken pipe\b|\bbroker transport failure\b)`)
 
 // endedWith reports whether a driver, whose end nobody recorded, ended because its connection to a lost node broke. Its
 // log must have no line from long after the loss. lost is nil if no node was lost.

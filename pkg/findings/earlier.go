@@ -311,7 +311,8 @@ func (b *builder) actorsOfOthers(driver rayid.Job, f *finding) (called []*entiti
 }
 
 // printedInJob returns what a job printed about another error before it ended, with the name of who printed it; "" if
-// it printed nothing that the title of the root of its end does not tell. These count, the best first: if the root
+// it printed nothing that the title of the root of its end does not tell. If the root explains itself (see
+// mayFollowOthers), no error counts after which its worker went on. These count, the best first: if the root
 // waited, a line of a worker that says why it could not begin; the last error of one of its workers; if the root found
 // nothing, that of another job's actor that the driver had called, and what Ray printed about a wait; the entrypoint's
 // own earlier error, if the driver's end is the root; and a line of a worker that is no error but may be about what the
@@ -343,7 +344,7 @@ func (b *builder) printedInJob(end, root *finding) string {
 	who, said := "", ""
 	isSure := false // an error, a warning of one, or a line for which one of the first two returns true
 	for text := range b.linesOfWorkers(j, log) {
-		whoElse, also, nth := output.SaidByWorkers(text, root.Title, printsForRay,
+		whoElse, also, nth := output.SaidByWorkers(text, root.Title, printsForRay, !root.mayFollowOthers(end),
 			saysWhyNotBegun, saysThatItWaits, namesTheSame, saysWhatIsLeftOut)
 		isSure = also != "" && nth <= 1
 		if isSure || said == "" {

@@ -20,7 +20,8 @@ func TestPublicWords(t *testing.T) {
 			"Command '['/e/bin/python', '-m', 'uv', 'pip', 'install', '-r', '/e/r.txt']' returned non-zero exit status 1.\nLast 50 lines of stdout:\n"
 		noVersion = "    Using Python 3.11 environment at: /e\n      × No solution found when resolving dependencies:\n" +
 			"      ╰─▶ Because there is no version of acme==9 and you require acme==9, we can\n          conclude that your requirements are unsatisfiable.\n\n"
-		failed = "^Job raysubmit_bad failed: its driver raised "
+		failed   = "^Job raysubmit_bad failed: its driver raised "
+		noBroker = `cimpl.KafkaException: KafkaError{code=_TRANSPORT,val=-195,str="Failed to get metadata: Local: Broker transport failure"}`
 		// between the object's ID and the reason is advice
 		evicted = "Failed to retrieve object 00ff. To see information about where this ObjectRef was created in Python, set X.\n\nThe object cannot be reconstructed because its lineage has been evicted to reduce memory pressure."
 	)
@@ -98,9 +99,16 @@ func TestPublicWords(t *testing.T) {
 		"a library that failed as a task had": {1, ofLibrary("acme.TrainError: Training failed."), "^read failed: OSError: torn$", failedTask(1, "read", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
 		"a library that waited": {1, "\x1b[36m(Engine pid=7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory.\n" + ofLibrary("httpx.ReadTimeout: timed out"),
 			"^ask failed: ReadTimeout: timed out; before that Engine printed: torch.OutOfMemoryError: CUDA out of memory.$", failedTask(1, "ask", "TASK_EXECUTION_EXCEPTION", ofLibrary("httpx.ReadTimeout: timed out"))},
+		"a library that waited for what went on": {1, "\x1b[36m(Engine pid=7)\x1b[0m torch.OutOfMemoryError: CUDA out of memory.\n" + strings.Repeat("\x1b[36m(Engine pid=7)\x1b[0m INFO:engine:served\n", 6) + ofLibrary("httpx.ReadTimeout: timed out"),
+			"^ask failed: ReadTimeout: timed out$", failedTask(1, "ask", "TASK_EXECUTION_EXCEPTION", ofLibrary("httpx.ReadTimeout: timed out"))},
+		"a broker": {1, "\x1b[36m(consume pid=7)\x1b[0m %3|1795342550.412|FAIL|c-1| [thrd:kafka-0:9092/bootstrap]: kafka-0:9092/bootstrap: Connect to ipv4#10.1.2.3:9092 failed: Connection refused (after 3ms in state CONNECT)\n" + ofLibrary(noBroker),
+			"^consume failed: KafkaException: .*; before that consume printed: kafka-0:9092/bootstrap: Connect to ipv4#10.1.2.3:9092 failed: Connection refused", failedTask(1, "consume", "TASK_EXECUTION_EXCEPTION", ofLibrary(noBroker))},
+		"fields of a worker's error": {1, "\x1b[36m(fit pid=7)\x1b[0m ValidationError: 1 validation error for Config\n\x1b[36m(fit pid=7)\x1b[0m lr\n\x1b[36m(fit pid=7)\x1b[0m   Input is invalid, cannot parse it\n" + ofLibrary("acme.TrainError: Training failed."),
+			"before that fit printed: ValidationError: 1 validation error for Config lr Input is invalid, cannot parse it$", failedTask(1, "fit", "TASK_EXECUTION_EXCEPTION", ofLibrary("acme.TrainError: Training failed."))},
 		"a reason below what to do": {1, trace("_pickle.UnpicklingError: Weights only load failed.\n\t(1) Set weights_only to False.\n\t(2) See the message.\n\tWeightsUnpickler error: Unsupported global: GLOBAL numpy.scalar"),
 			failed + "UnpicklingError: Weights only load failed. Unsupported global: GLOBAL numpy.scalar$", nil},
 		"a reason below what it is about": {1, trace("datasets.CastError: Couldn't cast\nuid: string\nto\n{'uid': 'int'}\nbecause column names don't match"), failed + "CastError: Couldn't cast because column names don't match$", nil},
+		"a reason that begins a sentence": {1, trace("acme.CastError: Cannot cast\nuid: string\nBecause column names differ"), failed + "CastError: Cannot cast Because column names differ$", nil},
 		"an object's reason": {1, trace("KeyError: 'x'"), "; before that join failed because an object was lost: Failed to retrieve object 00ff. The object cannot be reconstructed because its lineage has been evicted",
 			failedTask(1, "join", "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", evicted)},
 		"Slurm": {1, "epoch 3 loss 1.22\nsrun: error: Node failure on node17\nslurmstepd: error: *** STEP 88123.0 ON node12 CANCELLED AT 2026-11-22T10:15:55 DUE TO NODE FAILURE ***\n" +

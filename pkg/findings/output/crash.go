@@ -57,7 +57,10 @@ var inPython = []crash{
 	{"corrupt", lazyregexp.New(`(?m)^(?:\*\*\* Error in [^\n]*: )?(double free or corruption[^\n]{0,40}|corrupted (?:size|double-linked)[^\n]{1,60})$()`)},
 	{" detected ***", lazyregexp.New(`(?m)^(\*\*\* (?:stack smashing|buffer overflow) detected \*\*\*[^\n]{0,40})$()`)},
 	{"terminate called", lazyregexp.New(
-		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:\r?\n[^\n]*what\(\): +([^\n]*))?`)},
+		`(?m)^.*terminate called after throwing an instance of '([^'\n]+)'(?:(?:\r?\n[^\n]*|: )what\(\): +([^\n]*))?`)},
+	// ROCm
+	{" access fault by GPU ", lazyregexp.New(
+		`(?m)^(Memory access fault by GPU node-\d+)[^\n]*?[.:]\s+Reason: ([^\n]+?)\.?$`)},
 	// … as Ray tells it, with the name as the compiler has it: N3c1016DistBackendErrorE
 	{"Unhandled exception: ", lazyregexp.New(
 		`(?m)^\[\d{4}-[^\]\n]* E [^\]\n]*\][^\n]*? Unhandled exception: (?:\w*\d)?([A-Za-z_]\w*?)E*\. what\(\): ([^\n]*)$`)},
@@ -228,33 +231,55 @@ func behindStack(text string) string {
 var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go, Rust and MATLAB.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\[bt\] \(\d+\) |\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|[Ss]tack ?trace:$|Error in [\w./+>-]+ \(line \d+\)$)`)
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|\S+\.so[.\d]*\([^()\s]*\+0x[0-9a-f]+\)|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\[bt\] \(\d+\) |\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|[Ss]tack ?trace:$|Error in [\w./+>-]+ \(line \d+\)$)`)
 	// decoration matches lines of only signs ("=====", "    ^^^^"), the headings of tracebacks, and what clients show
 	// of an answer's headers.
 	decoration = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
 )
 
+// recordFrame matches a frame of a traceback of which each line has the header of its record, as vLLM prints it. The
+// first group is the header.
+var recordFrame = lazyregexp.New(`^(\S[^"\n]{0,200}\S) {2,}File "[^"\n]*", line \d+`)
+
+// frames finds, in the lines of a text from its beginning on, those that say where something happened: frames of
+// tracebacks, and the code below each.
+type frames struct {
+	header int // of the last frame: how long the header of its record is, if it has one, and
+	margin int // how far the code below is indented at least; 0 if that code is over
+}
+
+const maxFrame = 2 << 10 // bytes: a longer line is no frame; its beginning is looked at
+
+// take reports whether the next line is a frame, or code below one.
+func (f *frames) take(line string) bool {
+	line = line[:min(len(line), maxFrame)]
+	indent := func(text string) int { return len(text) - len(strings.TrimLeft(text, " |+│\t>")) }
+	var record []string
+	if strings.Contains(line, frame) { // before the expression, because that is cheaper
+		record = recordFrame().FindStringSubmatch(line)
+	}
+	switch {
+	case record != nil:
+		f.header, f.margin = len(record[1]), len("   ")
+	case frameLine().MatchString(line):
+		f.header, f.margin = 0, indent(line)+1
+	// Of a header only the length counts: the time in it may be a later one.
+	case f.margin > 0 && indent(line[min(len(line), f.header):]) >= f.margin:
+	default:
+		*f = frames{}
+		return false
+	}
+	return true
+}
+
 // WithoutFrames returns a text without the lines that say where something happened, such as the frames of a traceback
 // and their lines of code.
 func WithoutFrames(text string) string {
-	const maxFrame = 2 << 10 // a longer line is none; its beginning is looked at
-	if begin := text[:min(len(text), maxFrame)]; !strings.Contains(text, "\n") && !frameLine().MatchString(begin) &&
-		!decoration().MatchString(begin) {
-		return text
-	}
+	var above frames
 	var kept []string
-	margin := -1 // of the frame before
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
-		inner := strings.TrimLeft(line, " |+│\t>")
-		indent := len(line) - len(inner)
-		begin := line[:min(len(line), maxFrame)]
-		switch {
-		case frameLine().MatchString(begin):
-			margin = indent
-		case margin >= 0 && indent > margin, decoration().MatchString(begin): // the frame's line of code
-		default:
-			margin = -1
+		if !above.take(line) && !decoration().MatchString(line[:min(len(line), maxFrame)]) {
 			kept = append(kept, line)
 		}
 	}

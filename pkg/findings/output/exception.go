@@ -227,7 +227,7 @@ func (r *exceptionReader) readLine(line string) (goOn bool) {
 	reason := reasonHeading().FindString(line)
 	if reason != "" && r.last.Type != "" && (r.restAt < 0 || r.last.Message == "") {
 		r.restAt = r.next - len(line) + len(reason)
-		if reason == "because" {
+		if strings.EqualFold(reason, "because") {
 			r.restAt -= len(reason)
 		}
 	}

@@ -13,13 +13,15 @@ import (
 
 // candidate is what a program, or one of its workers, may have said of its end.
 type candidate struct {
-	said  string
+	statement
+	said  string // the statement without its header, with what belongs to it
 	worth worth
 	who   string // the worker, and what it ran; "" for the program itself
 	// heading says that the traceback of what the worker raised stands below it.
 	heading bool
 	// passing says that the program went on after it if it printed more: Ray, or a library in C++, reported an error.
 	passing bool
+	crashed bool // the runtime of the worker's language said why it ended
 }
 
 // question says which candidates count, the best first, and how many lines at the end of an output are looked at.
@@ -27,6 +29,7 @@ type question struct {
 	best             [][]worth // those of one list are as good as each other
 	maxOwn, maxLines int       // lines that may count as ownLine, and all lines; 0: any number
 	belowTraceback   bool      // only lines below the last traceback count
+	bareIsStep       bool      // an error that only says that something failed counts as stepFailed
 }
 
 var (
@@ -38,10 +41,10 @@ var (
 		maxLines: maxErrorLines, belowTraceback: true}
 	// earlierErrorQuestion asks for what was said of another error before the last one.
 	earlierErrorQuestion = question{best: [][]worth{{anError}, {aboveStep, errorWarning, stepWarning}, {stepFailed}},
-		maxLines: maxLastLines}
+		maxLines: maxLastLines, bareIsStep: true}
 	warningQuestion = question{best: [][]worth{{warning, stepWarning}}, maxLines: maxLastLines}
 	workersQuestion = question{best: [][]worth{{asked}, {anError}, {stepFailed}, {errorWarning, askedNext},
-		{askedThird}, {askedLast}}}
+		{askedThird}, {askedLast}}, bareIsStep: true}
 )
 
 const (
@@ -65,6 +68,9 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 				break
 			}
 			continue
+		}
+		if q.bareIsStep && c.worth == anError && onlyFailed().MatchString(withoutPlace(c.said)) {
+			c.worth = stepFailed
 		}
 		rank := slices.IndexFunc(q.best, func(alike []worth) bool { return slices.Contains(alike, c.worth) })
 		switch {
@@ -118,17 +124,20 @@ func onlyWords(text string) string {
 	}, text)
 }
 
-// ownCandidates returns what a program itself said at the end of its log, from the end on. An error and its cause are
-// one candidate, and so are an error and the lines below that it needs.
-func ownCandidates(log string) iter.Seq[candidate] {
+// ownCandidates returns what a program itself said at the end of its log, from the end on.
+func ownCandidates(log string) iter.Seq[candidate] { return candidates(ownEnd(log), "") }
+
+// candidates returns what one process said, from the end of what it printed on; who is "" for the program itself. An
+// error and its cause are one candidate, and so are an error and the lines below that it needs.
+func candidates(printed, who string) iter.Seq[candidate] {
 	return func(yield func(candidate) bool) {
-		// Of the lines below the one that is read: the cause that they say, what they say, the nearest first, and
-		// whether the nearest says how a step ended.
-		cause, below, belowIsStep := candidate{}, [2]string{}, false
-		reasonsOfPip := sync.OnceValue(func() map[string]string { return pipReasons(log) })
-		for line := range ownLinesBackward(log) {
-			c, counts := ownCandidate(line)
-			if !counts {
+		// Of what stands below the statement that is read: the cause that it says, whether it says how a step ended,
+		// the nearest statement, and the candidates of which an error may need the words, the nearest last.
+		cause, belowIsStep, next, below := candidate{}, false, "", []candidate{}
+		reasonsOfPip := sync.OnceValue(func() map[string]string { return pipReasons(printed) })
+		for s := range statementsBackward(printed) {
+			c, counts := candidateOf(s, who, next)
+			if next = s.text; !counts {
 				continue
 			}
 			alone := c.said // without what complete and join add
@@ -138,45 +147,59 @@ func ownCandidates(log string) iter.Seq[candidate] {
 			}
 			switch inner, isCause := strings.CutPrefix(c.said, causedByText); {
 			case isCause:
-				cause = cause.or(candidate{said: inner, worth: c.worth})
+				c.said = inner
+				cause = cause.or(c)
 				continue
 			case cause.said == "":
-				c.complete(below)
+				below = c.complete(below)
 			case !c.join(cause):
 				if slices.Contains([]worth{errorWarning, stepWarning, warning}, c.worth) {
 					cause.worth = ownLine // a warning was about it
 				}
-				if !yield(cause) {
-					return
-				}
+				below = append(below, cause)
 			}
 			if belowIsStep && (c.worth == ownLine || c.worth == errorCount) {
 				c.worth = aboveStep
 			}
+			for below = append(below, c); len(below) > maxJoined; below = below[1:] {
+				if !yield(below[0]) {
+					return
+				}
+			}
+			belowIsStep = c.isError() && exitStatus().MatchString(alone) || stepOfMake().MatchString(alone)
+			cause = candidate{}
+		}
+		if cause.said != "" {
+			cause.worth = anError
+			below = append(below, cause)
+		}
+		for _, c := range below {
 			if !yield(c) {
 				return
 			}
-			belowIsStep = c.isError() && exitStatus().MatchString(alone) || stepOfMake().MatchString(alone)
-			cause, below = candidate{}, [2]string{alone, below[0]}
-		}
-		if cause.said != "" {
-			yield(candidate{said: cause.said, worth: anError})
 		}
 	}
 }
 
-// ownCandidate returns what a line of a program says. counts is false for an error that Ray logged and that says
-// little.
-func ownCandidate(line string) (c candidate, counts bool) {
-	c.passing = nativeRecord().MatchString(line)
-	c.worth, c.said = worthOf(line)
-	if !rayError().MatchString(line) || systemRefusal().MatchString(line) {
-		return c, true
+// candidateOf returns what a statement of a process says; next is the one below it. counts is false for an error that
+// Ray logged and that says little.
+func candidateOf(s statement, who, next string) (c candidate, counts bool) {
+	c = candidate{statement: s, who: who, passing: nativeRecord().MatchString(s.text)}
+	c.worth, c.said = worthOf(s.text)
+	crash, at := "", -1
+	if who != "" {
+		crash, at = CrashInPython(s.text + "\n" + next)
+		c.heading = strings.HasSuffix(next, TracebackStart)
 	}
-	if c.worth > errorWarning {
+	switch {
+	case at == 0:
+		c.said, c.worth, c.passing, c.crashed = crash, anError, false, true
+	case !rayError().MatchString(s.text), systemRefusal().MatchString(s.text):
+	case c.worth > errorWarning:
 		return c, false
+	default:
+		c.worth, c.passing = errorOfRay, true
 	}
-	c.worth, c.passing = errorOfRay, true
 	return c, true
 }
 
@@ -206,99 +229,97 @@ func (c candidate) or(above candidate) candidate {
 	if c.said != "" && pageAddress().MatchString(above.said) && !pageAddress().MatchString(c.said) {
 		c.said = above.said + ": " + c.said
 	}
-	return candidate{said: cmp.Or(c.said, above.said), worth: worth}
+	above.said, above.worth = cmp.Or(c.said, above.said), worth
+	return above
 }
+
+// maxJoined is how many lines an error may need that stand below it.
+const maxJoined = 2
 
 // complete adds to an error that says little the line below it, and the next one if the first has only the name of a
-// field. Of a heading, as that of NCCL's last error, it takes the line below it.
-func (c *candidate) complete(below [2]string) {
-	if said := reasonHeading().FindString(c.said); said != "" && said == c.said && below[0] != "" {
-		c.said, c.worth = below[0], anError
-		return
+// field. Of a heading, as that of NCCL's last error, it takes the line below it. below are the candidates below, the
+// nearest last, and rest those that still count: lines that are indented below such an error are parts of it.
+func (c *candidate) complete(below []candidate) (rest []candidate) {
+	nearest := len(below) - 1
+	switch {
+	case nearest < 0 || c.said == "":
+		return below
+	case reasonHeading().FindString(c.said) == c.said:
+		c.said, c.worth = below[nearest].said, anError
+		return below
+	case !c.isError() || !needsNextLine(c.said) && !continuation().MatchString(below[nearest].said):
+		return below
 	}
-	if !c.isError() || !needsNextLine(c.said) && !continuation().MatchString(below[0]) {
-		return
+	ofField := fieldErrorsBelow().MatchString(c.said)
+	c.said = strings.TrimSpace(c.said + " " + below[nearest].said)
+	if ofField && nearest > 0 {
+		c.said += " " + below[nearest-1].said
 	}
-	rest := below[0]
-	if fieldErrorsBelow().MatchString(c.said) {
-		rest += " " + below[1]
-	}
-	c.said = strings.TrimSpace(c.said + " " + rest)
+	return slices.DeleteFunc(below, func(part candidate) bool { return part.margin > c.margin })
 }
 
-// workerCandidates returns what workers said, from the lines that Ray copied into a driver's log, from the log's end
-// on. isRays reports whether a class is one of Ray's own actors, whose lines do not count. A line that the first of the
-// conditions accepts counts in any case, one that is no error if another one does.
-func workerCandidates(log string, isRays func(class string) bool,
-	conditions []func(line string) bool) iter.Seq[candidate] {
-	return func(yield func(candidate) bool) {
-		// Of the lines below the one that is read: the nearest one, those without a mark, and by the mark of their
-		// process the lines, and how many had no level.
-		below, unmarked, rest, printed := "", "", map[string]string{}, map[string]int{}
-		all := strings.Split(log[max(0, len(log)-maxLastText):], "\n")
-		for n, whole := range slices.Backward(all) {
-			m, line, next := workerMark().FindStringSubmatch(whole), withoutMarks(whole), below
-			below = strings.TrimSpace(Printable(line))
-			if m == nil {
-				unmarked = (line + "\n" + unmarked)[:min(len(line)+1+len(unmarked), maxRest)]
-				continue
-			}
-			mark, name := m[0], m[1]+m[2] // one of the two groups is what the worker ran
-			text := line + "\n" + unmarked + rest[mark]
-			rest[mark], unmarked = text[:min(len(text), maxRest)], ""
-			if name == "" || isRays(name) {
-				continue
-			}
-			crash, at := CrashInPython(line + "\n" + next)
-			crashed := at == 0
-			if !crashed && (strings.HasPrefix(line, " ") || strings.HasPrefix(line, "ray.exceptions.") || OfRay(line) ||
-				frameLine().MatchString(line) || saysNothing().MatchString(line) ||
-				closingLine().MatchString(line) || ofChild().MatchString(line) ||
-				inLoggedTraceback(line, withoutMarks(all[max(0, n-1)]))) {
-				continue // also code and frames of a traceback, and what Ray passed on
-			}
-			c := candidate{who: Printable(name), heading: strings.HasSuffix(next, TracebackStart)}
-			if c.worth, c.said = worthOf(line); crashed {
-				c.worth, c.said = anError, crash
-			}
-			if c.isError() && !crashed {
-				c.joinBelow(text)
-			} else {
-				c.complete([2]string{next})
-			}
-			if !c.isError() && strings.HasSuffix(c.said, ":") { // the heading of what follows
-				continue
-			}
-			if c.worth == ownLine {
-				printed[mark]++
-			}
-			if c.isError() && !crashed && (nativeRecord().MatchString(line) && printed[mark] > 0 ||
-				isPlainError(line) && printed[mark] > maxLastLines) {
-				continue // its process went on
-			}
-			i := slices.IndexFunc(conditions, func(is func(line string) bool) bool { return is(line) })
-			if i == 0 || i > 0 && c.worth > errorWarning {
-				c.worth = asked + worth(i)
-			}
-			if !yield(c) {
-				return
-			}
-		}
-	}
+// workerOutput is what a worker printed, as Ray copied it into a driver's log.
+type workerOutput struct {
+	who     string
+	printed strings.Builder
+	lines   []int // of each line its number in the log
 }
 
-// maxRest is how many bytes below a line of a worker may belong to it.
-const maxRest = 2 << 10
-
-// joinBelow adds to an error that a worker printed the lines below that it needs, and the causes that they say. text is
-// what the worker printed from the error on.
-func (c *candidate) joinBelow(text string) {
-	alone := c.said
-	for whole := range ownCandidates(text) {
-		if strings.HasPrefix(whole.said, alone) {
-			c.said = whole.said
+// outputsOfWorkers returns what each worker printed, from the lines that Ray copied into the end of a driver's log.
+// isRays reports whether a class is one of Ray's own actors, whose lines do not count.
+func outputsOfWorkers(log string, isRays func(class string) bool) (all []*workerOutput) {
+	byMark, number := map[string]*workerOutput{}, 0
+	for line := range strings.Lines(log[max(0, len(log)-maxLastText):]) {
+		number++
+		m := workerMark().FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		mark, name := strings.TrimRight(m[0], " "), m[1]+m[2] // one of the two groups is what the worker ran
+		w, known := byMark[mark]
+		if who := Printable(name); !known && who != "" && !isRays(name) {
+			w = &workerOutput{who: who}
+			all = append(all, w)
+		}
+		byMark[mark] = w
+		if w != nil {
+			w.printed.WriteString(withoutMarks(line))
+			w.lines = append(w.lines, number)
 		}
 	}
+	return all
+}
+
+// candidates returns what may count of what the worker said; onlyLast and conditions are those of SaidByWorkers. A line
+// that the first condition accepts counts in any case, one that is no error if another one does. An error does not
+// count either if its process went on after it.
+func (w *workerOutput) candidates(onlyLast bool, conditions []func(line string) bool) (all []candidate) {
+	plain, harmless := 0, 0 // lines below without a level, and those that tell of no error
+	for c := range candidates(w.printed.String(), w.who) {
+		if !c.crashed && (c.worth == errorOfRay || strings.HasPrefix(c.text, "ray.exceptions.") ||
+			saysNothing().MatchString(c.text) || closingLine().MatchString(c.text) || ofChild().MatchString(c.text) ||
+			!c.isError() && strings.HasSuffix(c.said, ":")) {
+			continue // also what Ray passed on, and the heading of what follows
+		}
+		if c.worth == ownLine || c.worth == aboveStep {
+			plain++
+		}
+		if c.worth > errorCount {
+			harmless++
+		}
+		wentOn := c.passing && plain > 0 || onlyLast && harmless > maxErrorLines ||
+			!c.crashed && plain > maxLastLines && isPlainError(c.text)
+		if c.isError() && wentOn {
+			continue
+		}
+		i := slices.IndexFunc(conditions, func(is func(line string) bool) bool { return is(c.text) })
+		if i == 0 || i > 0 && c.worth > errorWarning {
+			c.worth = asked + worth(i)
+		}
+		c.line, c.passing = w.lines[c.line], false
+		all = append(all, c)
+	}
+	return all
 }
 
 // ofChild matches what SGLang says in a process when one that it had started has failed and said why.
@@ -313,15 +334,14 @@ const Connected = "Connected to Ray cluster"
 // shells, installers and libraries that it imports, counts only if the program printed nothing of its own after that.
 func LastWords(log string) string {
 	crash := LastCrash(log)
-	own := OwnLines(log[max(0, len(log)-maxLastText):])
+	own := ownEnd(log)
 	if at := strings.LastIndex(own, Connected); at >= 0 && crash == "" {
 		_, behind, _ := strings.Cut(own[at:], "\n")
-		if c := endQuestion.answer(ownCandidates(behind), ""); c.said != "" && c.worth <= ownLine && !c.passing {
+		if c := endQuestion.answer(candidates(behind, ""), ""); c.said != "" && c.worth <= ownLine && !c.passing {
 			return Clip(withFailedBuild(c.said, behind), MaxTitle)
 		}
 	}
-	own = log[max(0, len(log)-maxLastText):]
-	return cmp.Or(crash, Clip(withFailedBuild(endQuestion.answer(ownCandidates(log), "").said, own), MaxTitle))
+	return cmp.Or(crash, Clip(withFailedBuild(endQuestion.answer(candidates(own, ""), "").said, own), MaxTitle))
 }
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step
@@ -340,7 +360,7 @@ func LastErrorOrLine(log string) string {
 // output's end, or above an error that known tells. If there is none, it returns a warning of an error, or the line
 // above an error that only says with which status a step failed; or else "".
 func ErrorBefore(log, known string) string {
-	return Clip(earlierErrorQuestion.answer(withoutBare(ownCandidates(log)), known).said, MaxTitle)
+	return Clip(earlierErrorQuestion.answer(ownCandidates(log), known).said, MaxTitle)
 }
 
 // LastWarning returns the last warning among the last few lines that a program printed itself; "" if there is none.
@@ -348,32 +368,23 @@ func LastWarning(log string) string {
 	return Clip(warningQuestion.answer(ownCandidates(log), "").said, MaxTitle)
 }
 
-// withoutBare returns candidates of which the errors that only say that something failed count as stepFailed.
-func withoutBare(candidates iter.Seq[candidate]) iter.Seq[candidate] {
-	return func(yield func(candidate) bool) {
-		for c := range candidates {
-			if c.worth == anError && onlyFailed().MatchString(withoutPlace(c.said)) {
-				c.worth = stepFailed
-			}
-			if !yield(c) {
-				return
-			}
-		}
-	}
-}
-
 // SaidByWorkers returns the last line that Ray copied from a worker into a driver's log, that known, a text, does not
 // tell, and that the first condition accepts; or else the last error; said is "" if there is none. who is what the
-// worker ran, which is none of Ray's own actors: isRays reports whether a class is one.
+// worker ran, which is none of Ray's own actors: isRays reports whether a class is one. With onlyLast no error counts
+// after which its worker printed more than a few lines that tell of none.
 //
 // If there is no error, it returns the last warning of one, or line that the second condition accepts; or else a line
 // that the third or the fourth accepts. nth is the index of the condition; 0 also stands for errors and warnings. There
 // are at most four conditions.
-func SaidByWorkers(log, known string, isRays func(class string) bool, conditions ...func(line string) bool) (who,
-	said string, nth int) {
-	candidates := withoutBare(workerCandidates(log, isRays, conditions))
-	c := workersQuestion.answer(candidates, known)
-	for other := range candidates { // who said it first raised it, and others passed it on
+func SaidByWorkers(log, known string, isRays func(class string) bool, onlyLast bool,
+	conditions ...func(line string) bool) (who, said string, nth int) {
+	var all []candidate
+	for _, w := range outputsOfWorkers(log, isRays) {
+		all = append(all, w.candidates(onlyLast, conditions)...)
+	}
+	slices.SortStableFunc(all, func(x, y candidate) int { return cmp.Compare(y.line, x.line) })
+	c := workersQuestion.answer(slices.Values(all), known)
+	for _, other := range all { // who said it first raised it, and others passed it on
 		if c.isError() && other.said == c.said {
 			c.who = other.who
 		}
@@ -405,8 +416,7 @@ const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\
 
 // EndsInError reports whether the last line that a program itself printed is about an error.
 func EndsInError(log string) bool {
-	log = OwnLines(log[max(0, len(log)-maxLastText):])
-	for c := range ownCandidates(reportedByRay().ReplaceAllString(log, "")) {
+	for c := range candidates(reportedByRay().ReplaceAllString(ownEnd(log), ""), "") {
 		if c.worth != errorOfRay {
 			return c.isError()
 		}
@@ -453,7 +463,8 @@ func Repeated(log string) (line string, times int) {
 func lastTurn(log string) (turn []string, counts map[string]int) {
 	counts = map[string]int{}
 	last, lines := "", 0
-	for said := range ownLinesBackward(log) {
+	for s := range statementsBackward(ownEnd(log)) {
+		said := s.text
 		if rayError().MatchString(said) {
 			continue
 		}

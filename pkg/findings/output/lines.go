@@ -18,21 +18,32 @@ const (
 var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
 	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
 
-// ownLinesBackward returns what a program itself printed at the end of its log, from the end on, without the names of
-// its processes. Lines of Ray and of its workers are left out, and lines that say nothing or only where something
-// happened. Lines that belong together, such as those of a box, are one.
-func ownLinesBackward(log string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		own := wentOnWithTraceback().ReplaceAllString(OwnLines(log[max(0, len(log)-maxLastText):]), "")
-		if end := strings.LastIndex(own, endOfOutput); end >= 0 && strings.Count(own[end:], "\n") <= maxBelow {
-			own = own[:end]
+// ownEnd returns the end of a log that is looked at, without the lines that Ray copied from other processes.
+func ownEnd(log string) string { return OwnLines(log[max(0, len(log)-maxLastText):]) }
+
+// statement is what a line says, or lines that belong together, such as those of a box.
+type statement struct {
+	text         string
+	line, margin int // of the line with which it begins: its number, and how far it is indented
+}
+
+// statementsBackward returns what one process printed, from the end on, without the names of processes of its own.
+// Lines that Ray printed are left out, and lines that say nothing or only where something happened.
+func statementsBackward(printed string) iter.Seq[statement] {
+	return func(yield func(statement) bool) {
+		printed = wentOnWithTraceback().ReplaceAllStringFunc(printed, func(record string) string {
+			return strings.Repeat("\n", strings.Count(record, "\n")) // lines below it keep their numbers
+		})
+		if end := strings.LastIndex(printed, endOfOutput); end >= 0 && strings.Count(printed[end:], "\n") <= maxBelow {
+			printed = printed[:end]
 		}
-		lines := strings.Split(own, "\n")
+		lines := strings.Split(printed, "\n")
 		for end := len(lines); end > 0; {
 			from := lastParagraph(lines[:end])
 			p := paragraph{}
-			for i := from; i < end; i++ {
-				p.add(lines[i], lines[max(0, i-1)])
+			for i := max(0, from-1); i < end; i++ {
+				p.line = i
+				p.add(lines[i], i < from)
 			}
 			for _, said := range slices.Backward(p.said) {
 				if !yield(said) {
@@ -63,8 +74,11 @@ func lastParagraph(lines []string) int {
 
 // paragraph is what the lines of a program say up to an empty one.
 type paragraph struct {
-	said []string
-	open block // the block to which the next line may belong
+	said   []statement
+	line   int    // the number of the line that is read
+	frames frames // of tracebacks above it
+	above  string // the line above it
+	open   block  // the block to which the next line may belong
 	// Of the open block:
 	indent  int    // lines with a larger margin belong to it
 	title   string // of a box
@@ -90,8 +104,9 @@ var (
 	causeHeading = lazyregexp.New(`(?i)^(?:the conflict is )?caused by:$`)                         // "Caused by:"
 	causeNumber  = lazyregexp.New(`^\d+: `)                                                        // "0: connection refused"
 	npmPrefix    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`) // "npm error ERESOLVE "
-	// placeHeading matches the first line of a place: "Error in module.vpc (main.tf)", "go: a@v1: reading a.mod: 404 ".
-	placeHeading = lazyregexp.New(`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
+	// placeHeading matches the first line of a place: "Error in module.vpc (main.tf)", "go: a@v1: reading a.mod: 404 ",
+	// or that names the type of an exception in C++.
+	placeHeading = lazyregexp.New(`\bterminate called after throwing an instance of '[^']*'$|\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
 	// offersHeading matches the line above what a program would have taken: "optional arguments:", "Did you mean one of
 	// these:".
 	offersHeading = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
@@ -107,13 +122,13 @@ const (
 )
 
 // add adds a line to the paragraph: it begins a block, continues the open one, or says something by itself. Lines that
-// say nothing of the end of their program are left out. above is the line before it.
-func (p *paragraph) add(line, above string) {
-	line, above = processMark().ReplaceAllString(line, ""), processMark().ReplaceAllString(above, "")
-	if isCodeBelow(line, above) {
+// say nothing of the end of their program are left out, and so is the line above the paragraph, which may be a frame.
+func (p *paragraph) add(line string, isAbove bool) {
+	line = Printable(string(logline.Visible([]byte(processMark().ReplaceAllString(line, "")))))
+	isCode := p.frames.take(line) || strings.HasPrefix(line, "  ") && warningsModule().MatchString(p.above)
+	if p.above = line; isCode || isAbove {
 		return
 	}
-	line = Printable(string(logline.Visible([]byte(line))))
 	text, margin := strings.TrimLeft(line, " \t"), indentOf(line)
 	said := strings.Trim(text, "│├╰└─▶ \t")
 	if p.takeBoxEdge(text, said) {
@@ -130,13 +145,6 @@ func (p *paragraph) add(line, above string) {
 	}
 }
 
-// isCodeBelow reports whether a line is the code of a frame or of a warning of Python in the line above, or a frame of
-// a traceback that a logger printed.
-func isCodeBelow(line, above string) bool {
-	return frameLine().MatchString(above) && indentOf(line) > indentOf(above) || inLoggedTraceback(line, above) ||
-		strings.HasPrefix(line, "  ") && warningsModule().MatchString(above)
-}
-
 // leavesOut reports whether a line says nothing of its program's end. text and said are as for takeBoxEdge.
 func (p *paragraph) leavesOut(text, said string) bool {
 	switch {
@@ -149,7 +157,7 @@ func (p *paragraph) leavesOut(text, said string) bool {
 		more := strings.TrimSpace(said[len(npm):])
 		return more == "" || saysNothing().MatchString(more) || strings.HasPrefix(more, "npm ")
 	}
-	return !anyLetter().MatchString(said) || rayLine().MatchString(said) || frameLine().MatchString(said)
+	return !anyLetter().MatchString(said) || rayLine().MatchString(said)
 }
 
 // holds reports whether a line belongs to the open block. text and said are as for takeBoxEdge.
@@ -195,7 +203,9 @@ func (p *paragraph) begin(text, said string, margin int) {
 }
 
 // addText adds a text that is the open block's.
-func (p *paragraph) addText(said string) { p.said, p.hasText = append(p.said, said), true }
+func (p *paragraph) addText(said string) {
+	p.said, p.hasText = append(p.said, statement{said, p.line, p.indent}), true
+}
 
 // takeBoxEdge opens or closes a box if a line is the edge of one, and reports whether it is. text is the line without
 // its indent, and said is what it says without the signs of the box.
@@ -222,7 +232,7 @@ func (p *paragraph) takeBoxEdge(text, said string) bool {
 
 // openBlock opens a block in place of the one that was open. Lines with a larger margin belong to it.
 func (p *paragraph) openBlock(what block, margin int) {
-	*p = paragraph{said: p.said, open: what, indent: margin}
+	p.open, p.indent, p.title, p.hasText = what, margin, "", false
 }
 
 // continueBlock adds a text to the open block, in the way that its kind needs.
@@ -230,12 +240,12 @@ func (p *paragraph) continueBlock(said string) {
 	switch {
 	case p.open == skippedLines: // left out
 	case p.open == place:
-		p.said[len(p.said)-1] += ": " + said
+		p.said[len(p.said)-1].text += ": " + said
 		p.openBlock(noBlock, 0)
 	case p.hasText && p.open == causeBelow && causeNumber().MatchString(said):
-		p.said[len(p.said)-1] = causedByText + causeNumber().ReplaceAllString(said, "")
+		p.said[len(p.said)-1].text = causedByText + causeNumber().ReplaceAllString(said, "")
 	case p.hasText:
-		p.said[len(p.said)-1] += " " + said
+		p.said[len(p.said)-1].text += " " + said
 	case p.open == box:
 		if p.title != "" {
 			said = p.title + ": " + said
@@ -244,25 +254,6 @@ func (p *paragraph) continueBlock(said string) {
 	default:
 		p.addText(causedByText + causeNumber().ReplaceAllString(said, ""))
 	}
-}
-
-// recordFrame matches a frame of a traceback of which each line has the header of its record, as vLLM prints it. The
-// first group is the header.
-var recordFrame = lazyregexp.New(`^(\S[^"\n]{0,200}\S) {2,}File "[^"\n]*", line \d+`)
-
-// inLoggedTraceback reports whether a line is of a traceback of which a logger printed each line behind the header of a
-// record: a frame, or the code of the frame in the line above.
-func inLoggedTraceback(line, above string) bool {
-	const frame = `  File "` // looked for first, because that is cheaper than the expression
-	if strings.Contains(line, frame) && recordFrame().MatchString(line) {
-		return true
-	}
-	if !strings.Contains(above, frame) {
-		return false
-	}
-	m := recordFrame().FindStringSubmatch(above)
-	// Of the header only the length counts: the time in it may be a later one.
-	return m != nil && len(line) > len(m[1]) && strings.HasPrefix(line[len(m[1]):], "   ")
 }
 
 // indentOf returns how many spaces and tabs a line begins with.

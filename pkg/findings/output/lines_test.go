@@ -184,7 +184,7 @@ func TestSaidByWorkers(t *testing.T) {
 		{"\x1b[36m(f pid=7)\x1b[0m WARNING:root:v7 is in quarantine\n\x1b[36m(f pid=7)\x1b[0m 2026-11-27 10:00:00,002 INFO a.py:1 - GET /score 503\n", Plain, "WARNING:root:v7 is in quarantine"},
 		{"\x1b[36m(f pid=7)\x1b[0m geo.acme.example did not answer in 2 s\n\x1b[36m(f pid=7)\x1b[0m loaded\n", noOthers, "geo.acme.example did not answer in 2 s"},
 	} {
-		who, said, _ := SaidByWorkers(c.log, "", func(class string) bool { return class == "Controller" }, noOthers, c.orElse)
+		who, said, _ := SaidByWorkers(c.log, "", func(class string) bool { return class == "Controller" }, false, noOthers, c.orElse)
 		says.True(t, said == c.want && strings.Contains(who, "f") == (said != ""), "%q: %q of %q, want %q", c.log, said,
 			who, c.want)
 	}
@@ -194,7 +194,7 @@ func TestSaidByWorkers(t *testing.T) {
 func TestSaidFirst(t *testing.T) {
 	const log = "\x1b[36m(ServeReplica:shop:Ranker pid=7)\x1b[0m ZeroDivisionError: division by zero\n" +
 		"\x1b[36m(ServeReplica:shop:Front pid=8)\x1b[0m ZeroDivisionError: division by zero\n"
-	who, said, _ := SaidByWorkers(log, "", func(string) bool { return false })
+	who, said, _ := SaidByWorkers(log, "", func(string) bool { return false }, false)
 	says.Equal(t, who, "ServeReplica:shop:Ranker")
 	says.Equal(t, said, "ZeroDivisionError: division by zero")
 }
@@ -215,14 +215,14 @@ func TestSaidByWorkersNext(t *testing.T) {
 	const log = "\x1b[36m(f pid=7)\x1b[0m quota of eu-2 is 0\n\x1b[36m(f pid=7)\x1b[0m loaded\n"
 	ofQuota := func(line string) bool { return strings.Contains(line, "quota") }
 	noOne := func(string) bool { return false }
-	if _, said, nth := SaidByWorkers(log, "", noOne, noOne, noOne, ofQuota, Plain); said != "quota of eu-2 is 0" || nth != 2 {
+	if _, said, nth := SaidByWorkers(log, "", noOne, false, noOne, noOne, ofQuota, Plain); said != "quota of eu-2 is 0" || nth != 2 {
 		t.Errorf("%q, %d", said, nth)
 	}
-	if _, said, nth := SaidByWorkers(log, "quota of eu-2 is 0", noOne, noOne, noOne, ofQuota, Plain); said != "loaded" || nth != 3 {
+	if _, said, nth := SaidByWorkers(log, "quota of eu-2 is 0", noOne, false, noOne, noOne, ofQuota, Plain); said != "loaded" || nth != 3 {
 		t.Errorf("%q, %d", said, nth)
 	}
 	const fails = "\x1b[36m(g pid=8)\x1b[0m error: it is late\n"
-	if who, said, nth := SaidByWorkers(log+fails, "", noOne, ofQuota); who != "f" || said != "quota of eu-2 is 0" || nth != 0 {
+	if who, said, nth := SaidByWorkers(log+fails, "", noOne, false, ofQuota); who != "f" || said != "quota of eu-2 is 0" || nth != 0 {
 		t.Errorf("what comes before all: %q, %d", said, nth)
 	}
 }
@@ -235,7 +235,7 @@ func TestToldByWorkers(t *testing.T) {
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 34 (char 33)": "",
 		"json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)": "json.decoder.JSONDecodeError: Expecting value: line 1 column 35 (char 34)",
 	} {
-		if _, said, _ := SaidByWorkers("\x1b[36m(f pid=7)\x1b[0m "+line+"\n", known, noOne); said != want {
+		if _, said, _ := SaidByWorkers("\x1b[36m(f pid=7)\x1b[0m "+line+"\n", known, noOne, false); said != want {
 			t.Errorf("%q: %q", line, said)
 		}
 	}

@@ -98,7 +98,7 @@ func TestPassingOfWorkers(t *testing.T) {
 		g + raised + "\n" + f + plain + "\n" + steps:         raised,
 		f + "WARNING:train:could not read 3\n" + f + "bye\n": "WARNING:train:could not read 3",
 	} {
-		if _, said, _ := SaidByWorkers(log, "", func(string) bool { return false }); said != want {
+		if _, said, _ := SaidByWorkers(log, "", func(string) bool { return false }, false); said != want {
 			t.Errorf("%.80q: %q, want %q", log, said, want)
 		}
 	}
@@ -116,7 +116,7 @@ func TestErrorsOfWorkers(t *testing.T) {
 		f + "ERROR:acme:stage embed failed\n":                                          "ERROR:acme:stage embed failed",
 		f + "ERROR:acme:shard 3 failed: no rows\n" + f + "bye\n":                       "ERROR:acme:shard 3 failed: no rows",
 	} {
-		if _, said, _ := SaidByWorkers(log, "", func(string) bool { return false }); said != want {
+		if _, said, _ := SaidByWorkers(log, "", func(string) bool { return false }, false); said != want {
 			t.Errorf("%.80q: %q, want %q", log, said, want)
 		}
 	}
@@ -262,10 +262,10 @@ func TestFramesInRecordsOfWorkers(t *testing.T) {
 		"Rank.init failed: " + raised: warned,
 		"Rank.init failed":            strings.TrimPrefix(header, mark) + raised,
 	} {
-		_, said, _ := SaidByWorkers(mark+warned+"\n"+trace, known, func(string) bool { return false })
+		_, said, _ := SaidByWorkers(mark+warned+"\n"+trace, known, func(string) bool { return false }, false)
 		says.Equal(t, said, want, "%s", known)
 	}
 	const other = mark + "cannot read shard 3\n" + mark + "Traceback (most recent call last):\n" + mark + "  File \"/app/a.py\", line 6, in read\n"
-	_, said, _ := SaidByWorkers(other+"\x1b[36m(Ask pid=8)\x1b[0m "+raised+"\n", raised, func(string) bool { return false })
+	_, said, _ := SaidByWorkers(other+"\x1b[36m(Ask pid=8)\x1b[0m "+raised+"\n", raised, func(string) bool { return false }, false)
 	says.Equal(t, said, "cannot read shard 3", "above the traceback of another worker")
 }

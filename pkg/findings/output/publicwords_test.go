@@ -79,7 +79,7 @@ func TestLastOfWorkers(t *testing.T) {
 			"torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ", strings.Repeat("=", 60), "ddp.py FAILED",
 			"Root Cause (first observed failure):", "  exitcode  : 1 (pid: 22)", strings.Repeat("=", 60)),
 	} {
-		_, said, _ := SaidByWorkers(log, "", func(string) bool { return false })
+		_, said, _ := SaidByWorkers(log, "", func(string) bool { return false }, false)
 		says.True(t, strings.Contains(said, want), "%q, want %q", said, want)
 	}
 }

@@ -81,7 +81,7 @@ func TestLastWordsOfTools(t *testing.T) {
 		"typer": {"\x1b[1m Usage: \x1b[0mtrain [OPTIONS]\n Try 'train --help' for help.\n╭─ Error ──────────────────╮\n│ Invalid value for        │\n│ '--rows': File 'rows.csv' │\n│ is a directory.          │\n╰──────────────────────────╯\n",
 			"Error: Invalid value for '--rows': File 'rows.csv' is a directory."},
 		"absl": {"FATAL Flags parsing error:\n  Unknown command line flag 'lrr'. Did you mean: lr ?\nPass --helpshort or --helpfull to see help on flags.\n",
-			"Unknown command line flag 'lrr'. Did you mean: lr ?"},
+			"FATAL Flags parsing error: Unknown command line flag 'lrr'. Did you mean: lr ?"},
 		"docker": {"docker: Error response from daemon: manifest for acme:9 not found.\nSee 'docker run --help'.\n", "docker: Error response from daemon: manifest for acme:9 not found."},
 		"pydantic, printed": {"ValidationError: 1 validation error for Config\nlr\n  Input should be a valid number [type=float_type]\n",
 			"ValidationError: 1 validation error for Config lr Input should be a valid number [type=float_type]"},

@@ -35,12 +35,12 @@ var (
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
 	// from, and no more than signs, as the line of carets below a traceback's code.
 	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?\W*$`)
-	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka and compilers print at
-	// any level after their last error, and says no more.
+	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka, ROCm and compilers
+	// print at any level after their last error, and says no more.
 	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |Ray Data or Ray Core internal code\. If you )|^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
 		`^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
-		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^exit status \d+$|` + closingOfPip)
+		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^GPU core ?dump\b|^Failed to write segment data to pipe: |^exit status \d+$|` + closingOfPip)
 	// progressBar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
 	progressBar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
 	// errorCountLine matches the line in which tools for tests and checks only count what they have told before:
