@@ -204,7 +204,7 @@ func TestGaveUp(t *testing.T) {
 }
 
 // TestGroupGivenUp: whoever waited in vain for a placement group may remove it before it raises an exception. A group
-// that was removed long before explains nothing.
+// that was removed long before explains nothing, nor one of a driver of which nothing shows that it failed.
 func TestGroupGivenUp(t *testing.T) {
 	const group = `"placementGroupId": "AgICAgICAgICAgICAgIBAAAA", `
 	const removed = "[2026-11-22 %s,101 I 55 55] (gcs_server) gcs_placement_group_manager.cc:482: Placement group of an id, %s01000000 is removed successfully.\n"
@@ -213,12 +213,16 @@ func TestGroupGivenUp(t *testing.T) {
 		"10:15:52": "Placement group pg0 was never placed: it asks for 1 bundle of 1 CPU, 8 GPU, STRICT_PACK, and no node has any GPU",
 		"10:13:52": "Job raysubmit_bad failed: its driver raised " + raised,
 	} {
-		dir := submissionWithLog(t, 1, trace(raised), append(aliveNodes(), driverOf(1, "raysubmit_bad"),
+		events := append(aliveNodes(),
 			eventOf("pgd", "PLACEMENT_GROUP_DEFINITION_EVENT", "placementGroupDefinitionEvent", group+`"name": "pg0", "strategy": "STRICT_PACK", "creatorJobId": "AAAAAQ==", "bundles": [{"unitResources": {"CPU": 1.0, "GPU": 8.0}}]`),
-			eventOf("pgl", "PLACEMENT_GROUP_LIFECYCLE_EVENT", "placementGroupLifecycleEvent", group+`"stateTransitions": [{"timestamp": "2026-11-22T10:12:52Z", "state": "PENDING", "schedulingState": "INFEASIBLE"}, {"timestamp": "2026-11-22T`+at+`Z", "state": "REMOVED"}]`))...)
+			eventOf("pgl", "PLACEMENT_GROUP_LIFECYCLE_EVENT", "placementGroupLifecycleEvent", group+`"stateTransitions": [{"timestamp": "2026-11-22T10:12:52Z", "state": "PENDING", "schedulingState": "INFEASIBLE"}, {"timestamp": "2026-11-22T`+at+`Z", "state": "REMOVED"}]`))
+		dir := submissionWithLog(t, 1, trace(raised), append(events, driverOf(1, "raysubmit_bad"))...)
 		storeLog(t, dir, "gcs_server.out", fmt.Sprintf(removed, at, strings.Repeat("02", 14)))
 		_, chain := badJob(t, dir)
 		says.Equal(t, chain[len(chain)-1].Title, want, "%s", at)
+		dir = rareEvents(t, append(byHand(begins+ends), events...))
+		storeLog(t, dir, "gcs_server.out", fmt.Sprintf(removed, at, strings.Repeat("02", 14)))
+		says.Equal(t, len(report(t, load(t, dir, rayevents.Session, nil)).Findings), 0, "by hand, %s", at)
 	}
 }
 

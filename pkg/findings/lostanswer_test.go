@@ -81,7 +81,8 @@ func TestServerError(t *testing.T) {
 }
 
 // TestRequestFailed: whoever was told that a server had failed has before it what a replica of Serve had raised, as its
-// log says, whoever logged it. What failed before the job, or in an answer of another status, is not told.
+// log says, whoever logged it, but first what made a request fail. What failed before the job, or in an answer of
+// another status, is not told.
 func TestRequestFailed(t *testing.T) {
 	const replica = "ERROR 2026-11-22 10:15:52,125 docs_Parser 9cu9af7h 4cc82a4a -- Request failed.\n" +
 		"Traceback (most recent call last):\n  File \"/app/parser.py\", line 11, in parse\n    first = next(pages)\nTypeError: 'list' object is not an iterator\n" +
@@ -95,6 +96,7 @@ func TestRequestFailed(t *testing.T) {
 		"urllib.error.HTTPError: HTTP Error 404: Not Found":                                                           {replica, ""},
 		"httpx.HTTPStatusError: Server error '500 Internal Server Error' for url 'http://docs/a'":                     {strings.Replace(replica, "Request failed.", "Encountered failure while handling request 4cc82a4a", 1), told},
 		"httpx.HTTPStatusError: Server error '500 Internal Server Error' for url 'http://docs/b'":                     {replica + "ERROR 2026-11-22 10:15:54,125 docs_Parser 9cu9af7h 5dd82a4a -- the cache is cold\n", told},
+		"httpx.HTTPStatusError: Server error '500 Internal Server Error' for url 'http://docs/c'":                     {replica + "ERROR 2026-11-22 10:15:54,125 docs_Parser 9cu9af7h 5dd82a4a -- trying the second source\n" + trace("OSError: torn"), told},
 		"ValueError: page 500 is empty":                               {replica, ""},
 		"urllib.error.HTTPError: HTTP Error 503: Service Unavailable": {strings.ReplaceAll(replica, "10:15:52", "09:15:52"), ""},
 	} {

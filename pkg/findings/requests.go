@@ -59,9 +59,12 @@ func (b *builder) requestCut(end, root *finding) string {
 	})
 }
 
-// failedRequest matches a record of a replica about an error. If it is about a request, the exception stands below it:
-// Serve logs it, an application for language models, or the program's own handler.
-var failedRequest = lazyregexp.New(`(?m)^ERROR \S+ \S+ (\S{1,200}) [^\n]{1,300}?-- `)
+// failedRequest has what matches Serve's record of a request that failed, with the exception below it, and then what
+// matches any error of a replica. That may be about a request, too: an application for language models or the program's
+// own handler logs it. Or the program got over it.
+var failedRequest = []func() *regexp.Regexp{lazyregexp.New(errorOfReplica + `Request failed\.`), lazyregexp.New(errorOfReplica)}
+
+const errorOfReplica = `(?m)^ERROR \S+ \S+ (\S{1,200}) [^\n]{1,300}?-- `
 
 // requestFailed returns, for the title of root, what a replica of Serve had raised, as its log says, when the client of
 // a job was told that the server had failed; "" if no replica's log tells of that.
@@ -69,11 +72,17 @@ func (b *builder) requestFailed(end, root *finding) string {
 	if !serverError().MatchString(root.raised.Message) {
 		return ""
 	}
-	return b.lastInLogs(end, root, failedRequest(), pathBegins("serve/replica_"), func(m match) string {
+	raisedBy := func(m match) string {
 		said, shown := b.logEntry(m)
 		root.addEvidence(shown)
 		return encloseIfAny("a replica of Serve, "+m.groups[1]+", raised ", output.ExceptionOf(said).String(), "")
-	})
+	}
+	for _, record := range failedRequest {
+		if said := b.lastInLogs(end, root, record(), pathBegins("serve/replica_"), raisedBy); said != "" {
+			return said
+		}
+	}
+	return ""
 }
 
 // serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.
