@@ -127,7 +127,11 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 		f = b.findOrAdd(ActorDied, "node "+key+state.Node.String())
 		f.Title, f.helpName = fmt.Sprintf("Actor %s died with its node %s", name, b.nodeName(state.Node)),
 			actorWithItsNode
-		if lost := b.lostNodes[state.Node]; lost != nil {
+		if !state.Node.Nil() {
+			lost := b.nodeLost(state.Node) // also if its raylet was told to end
+			if lost.Count == 0 {
+				lost.count(state.Ended)
+			}
 			f.causedBy(lost)
 			lost.describe(occurrence{job: a.Job, name: "actor " + name, evidence: []Evidence{evident}})
 		}

@@ -219,7 +219,7 @@ func (f *finding) isSymptom() bool {
 		raised.Type == "BrokenBarrierError"
 	notThere := ownBugs[raised.Type] || foundNothing(raised) ||
 		notLetIn().MatchString(raised.Message)
-	toldBefore := isGeneric(raised) && tellsOfOthers(raised, raised.Message) ||
+	toldBefore := inOwnWords(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String()) || output.OnlyFailed(raised.Message)
 	return notInTime || notThere || toldBefore
 }

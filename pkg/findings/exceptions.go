@@ -100,9 +100,9 @@ func wordless(raised output.Exception) bool {
 }
 
 // emptyHanded matches what Python, NumPy, pandas and Tune say if a program takes something out of nothing, such as the
-// first of the calls that ray.wait says are ready.
+// first of the calls that ray.wait says are ready, or a number out of what a tool did not print.
 var emptyHanded = lazyregexp.New(
-	`^(?:list|tuple) index out of range$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
+	`^(?:list|tuple) index out of range$|^(?:could not convert string to float|invalid literal for int\(\) with base 10): ''$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
 		`^(?:need at least one array|zero-size array|No objects|No [\w ]{1,40} found)\b`)
 
 // foundNothing reports whether an exception says that nothing was there where a value was needed, or only that a server

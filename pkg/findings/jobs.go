@@ -148,6 +148,8 @@ func (b *builder) readDrivers() {
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
+		case j.Status == jobstatus.Succeeded && mayHideStatus().MatchString(j.Entrypoint):
+			b.programFailed(j)
 		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.isOpen():
 			log := b.driverLog(j)
 			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedInException(log)) {
@@ -162,6 +164,23 @@ func (b *builder) readDrivers() {
 			}
 		}
 	}
+}
+
+// mayHideStatus matches an entrypoint of several programs: it may succeed although one of them failed.
+var mayHideStatus = lazyregexp.New(`[|;\n]|\.sh\b`)
+
+// programFailed adds a warning about a submission that succeeded if the log shows that an exception ended a program of
+// its entrypoint, as in "python train.py | tee train.log". A pipe that is no longer read ends programs in order.
+func (b *builder) programFailed(j *job) {
+	e := b.driverEndOf(j, b.driverLog(j))
+	if !e.hasException() || e.aftermath == loggedIt || !output.FromModule(e.trace) || e.raised.Type == "BrokenPipeError" {
+		return
+	}
+	f := b.jobFinding(JobFailed, j, "Job %s counts as a success, but an exception ended a program of its entrypoint: %s",
+		j.name(), e.raised)
+	f.raised, f.Severity = e.raised, Warning
+	f.addEvidence(b.tracebackEvidence(&e))
+	f.addEvidence(b.jobEvidence(j, j.Message))
 }
 
 // withNode matches the line in which the GCS says that it ended the jobs of a node's drivers, because the node had died

@@ -233,7 +233,7 @@ var (
 		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted",
 		"TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady":         "was on a machine that was lost", "OOMKilling": "ran out of memory",
-		"OOMKilled": "ran out of memory",
+		"OOMKilled": "ran out of memory", "ScaleDown": "was removed with its machine",
 	}
 )
 
@@ -243,6 +243,7 @@ const (
 	started        = "Started"
 	killing        = "Killing"
 	deletedCluster = "DeletedRayCluster" // by KubeRay, for its RayJob: at a deadline, or because that ended
+	stoppedByQueue = "Stopped"           // by Kueue, which suspends what KubeRay then ends: to make room, say
 	itsPod         = "; its pod "        // how the title of a node goes on with what ended it
 	maxName        = 253                 // bytes; Kubernetes' own limit
 )
@@ -257,6 +258,14 @@ func podFailure(e *moment.PlatformEvent, startedAt int64) string {
 		return ""
 	case e.Time > startedAt && podNotRunning[e.Reason] != "":
 		return podNotRunning[e.Reason]
+	}
+	return podEnd(e)
+}
+
+// podEnd returns, for a title, how a running pod ended, as an event about it says; "" if the event says nothing of it.
+func podEnd(e *moment.PlatformEvent) string {
+	if e.Reason == killing && strings.Contains(e.Message, " probe, ") { // "failed liveness probe, will be restarted"
+		return "was restarted"
 	}
 	return podEnded[e.Reason]
 }
@@ -292,15 +301,20 @@ func (b *builder) readPods() {
 				e.Reason, message), Link: b.link("#/platform-events"),
 		}
 		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind &&
-			(podEnded[e.Reason] != "" || e.Reason == killing) {
+			(podEnd(e) != "" || e.Reason == killing) {
 			node.addEvidence(evident)
-			how, early := podEnded[e.Reason], node.first-e.Time > int64(lookBack)
+			how, early := podEnd(e), node.first-e.Time > int64(lookBack)
 			if how != "" && !early && !strings.Contains(node.Title, itsPod) {
 				node.appendTitle(itsPod + how + ": " + output.Clip(output.FirstSentence(message), output.MaxTitle))
 			}
 			continue
 		}
-		if e.Reason == deletedCluster && strings.HasSuffix(e.Message, "/"+b.session.Ref.Cluster) {
+		deleted := e.Reason == deletedCluster && strings.HasSuffix(e.Message, "/"+b.session.Ref.Cluster)
+		switch {
+		case e.ObjectKind == podKind:
+		case e.Reason == started: // again, by Kueue
+			b.clusterDeleted = Evidence{}
+		case e.Reason == stoppedByQueue, deleted && b.clusterDeleted.Text == "": // the first one says why
 			b.clusterDeleted = evident
 		}
 		failure := podFailure(e, startedAt[e.ObjectName])

@@ -527,7 +527,8 @@ func rewordedIn(text string, raised output.Exception) string {
 	handled := output.Handled(text)
 	inSameTask := handled.Function == "" || handled.Function == raised.Function
 	saysLess := tellsOfOthers(raised, raised.Message) || raised.Own && !strings.Contains(raised.Message, " ")
-	if handled.Message == "" || !inSameTask || !saysLess || !output.Reworded(text) {
+	isLess := saysLess && output.Reworded(text) || output.CleaningFailed(text)
+	if handled.Message == "" || !inSameTask || !isLess {
 		return ""
 	}
 	return handled.String()

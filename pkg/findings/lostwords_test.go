@@ -1,0 +1,117 @@
+package findings_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/pkg/findings"
+	"github.com/rayhistory/historyserver/pkg/layout"
+)
+
+// TestBehindOwnWords: of a task that gave up in words of its own, that got an empty text, whose child of Java did not
+// begin, or in which a library failed as it cleaned up, the title says what had happened before.
+func TestBehindOwnWords(t *testing.T) {
+	const save = "Traceback (most recent call last):\n  File \"/v/site-packages/torch/serialization.py\", line 965, in save\n    _save(obj)\n  File \"/v/site-packages/torch/serialization.py\", line 1266, in _save\n    zip_file.write_record(name)\n" +
+		"OSError: [Errno 28] No space left on device\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File \"/app/a.py\", line 88, in keep\n    torch.save(model, path)\n  File \"/v/site-packages/torch/serialization.py\", line 964, in save\n    with writer(f) as opened:\n" +
+		"  File \"/v/site-packages/torch/serialization.py\", line 798, in __exit__\n    self.file_like.write_end_of_file()\nRuntimeError: [enforce fail at inline_container.cc:603] . unexpected pos 704 vs 598"
+	raisedAt := func(code, raised string) string {
+		return "Traceback (most recent call last):\n  File \"/app/a.py\", line 22, in pull\n    " + code + "\n" + raised
+	}
+	const expired = "attempt 5: certificate verify failed: certificate has expired"
+	const noHeap = "Invalid maximum heap size: -Xmx64q"
+	for name, c := range map[string]struct{ printed, raised, want string }{
+		"own words":  {"WARNING a: " + expired + "\n", raisedAt("raise NotReady(said)", "a.NotReady: store not ready after 5 attempts"), "; before that pull printed: WARNING a: " + expired},
+		"a library":  {"WARNING a: " + expired + "\n", raisedAt("b.pull()\n  File \"/v/site-packages/b/a.py\", line 9, in pull\n    raise NotReady(said)", "b.NotReady: store not ready after 5 attempts"), ""},
+		"no failure": {"WARNING a: " + expired + "\n", raisedAt("raise BadDate(said)", "a.BadDate: 2026-13-01 is no day"), ""},
+		"no text":    {"sh: 1: ffprobe: not found\n", raisedAt("float(out)", "ValueError: could not convert string to float: ''"), "; before that pull printed: sh: 1: ffprobe: not found"},
+		"a text":     {"sh: 1: ffprobe: not found\n", raisedAt("float(out)", "ValueError: could not convert string to float: '4,2'"), ""},
+		"Java": {noHeap + "\nError: Could not create the Java Virtual Machine.\nError: A fatal exception has occurred. Program will exit.\n",
+			raisedAt("SparkSession.builder.getOrCreate()", "RuntimeError: Java gateway process exited before sending its port number"), "; before that pull printed: " + noHeap},
+		"cleaning up": {"", save, "; before that OSError: [Errno 28] No space left on device"},
+	} {
+		marked := ""
+		for line := range strings.Lines(c.printed) {
+			marked += "\x1b[36m(pull pid=318, ip=10.0.0.2)\x1b[0m " + line
+		}
+		events := append(failedTask(1, "pull", "TASK_EXECUTION_EXCEPTION", c.raised), driverOf(1, "raysubmit_bad"))
+		_, chain := badJob(t, submissionWithLog(t, 1, marked+c.raised+"\n", events...))
+		title := chain[len(chain)-1].Title
+		_, before, told := strings.Cut(title, "; before that ")
+		says.True(t, told == (c.want != "") && strings.HasSuffix(c.want, before), "%s: %s", name, title)
+	}
+}
+
+// TestProgramOfPipe: a submission that succeeded has a warning about a program of its entrypoint that an exception
+// ended, if the entrypoint has several and the program did not go on.
+func TestProgramOfPipe(t *testing.T) {
+	const module = "Traceback (most recent call last):\n  File \"/app/train.py\", line 7, in <module>\n"
+	const raised = "NameError: name 'best' is not defined"
+	for name, c := range map[string]struct {
+		entrypoint, log string
+		told            bool
+	}{
+		"a pipe":               {"python train.py 2>&1 | tee train.log", module + "    save(best)\n" + raised + "\n", true},
+		"another program":      {"python train.py; ls out", module + "    save(best)\n" + raised + "\ntotal 0\n", true},
+		"one program":          {"python train.py", module + "    save(best)\n" + raised + "\n", false},
+		"a pipe that is ended": {"python train.py | head -5", module + "    print(row)\nBrokenPipeError: [Errno 32] Broken pipe\n", false},
+		"of a function":        {"python train.py | tee train.log", strings.Replace(module, "<module>", "main", 1) + "    save(best)\n" + raised + "\n", false},
+		"logged":               {"python train.py | tee train.log", "2026-11-22 10:15:12,114 ERROR train: no best\n" + module + "    save(best)\n" + raised + "\n", false},
+	} {
+		events := []string{driverOf(1, "raysubmit_good")}
+		for _, e := range submission("raysubmit_good") {
+			events = append(events, strings.ReplaceAll(e, `"entrypoint": "python raysubmit_good.py"`, fmt.Sprintf(`"entrypoint": %q`, c.entrypoint)))
+		}
+		dir := rareEvents(t, events)
+		storeLog(t, dir, "job-driver-raysubmit_good.log", c.log)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		f := only(r, "^Job raysubmit_good counts as a success, but an exception ended a program of its entrypoint: "+raised+"$")
+		says.True(t, (f != nil) == c.told && len(r.Findings) <= 1 && (f == nil || f.Severity == findings.Warning) &&
+			r.Outcome == "succeeded", "%s: %s %+v", name, r.Outcome, r.Findings)
+	}
+}
+
+// TestNodeToldToEnd: an actor that died with a node whose raylet was told to end died because of that node, whose title
+// says what Kubernetes did to its pod.
+func TestNodeToldToEnd(t *testing.T) {
+	said := "The actor died because its node has died. Node Id: " + strings.Repeat("02", 28) + "\n\tthe actor's node was terminated expectedly: received SIGTERM"
+	for name, c := range map[string]struct{ reason, message, want string }{
+		"a probe":   {"Killing", "Container ray-worker failed liveness probe, will be restarted", "; its pod was restarted: Container ray-worker failed liveness probe, will be restarted"},
+		"a machine": {"ScaleDown", "deleting pod for node scale down", "; its pod was removed with its machine: deleting pod for node scale down"},
+		"ended":     {"Killing", "Stopping container ray-worker", ""},
+	} {
+		actor := deadActor("Indexer", "actorDiedErrorContext", said, "ACTOR_DIED")
+		actor[1] = strings.NewReplacer(`"stateTransitions": [`, `"stateTransitions": [{"state": "ALIVE", "timestamp": "2026-11-22T10:15:05Z", "nodeId": "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg==", "workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw=="}, `,
+			`{"actorDiedErrorContext": {`, `{"actorDiedErrorContext": {"reason": "NODE_DIED", `).Replace(actor[1])
+		nodes := nodeLostAt("10:15:40")
+		for i := range nodes {
+			nodes[i] = strings.ReplaceAll(nodes[i], "UNEXPECTED_TERMINATION", "EXPECTED_TERMINATION")
+		}
+		events := slices.Concat(nodes, actor, []string{driverOf(1, "raysubmit_bad"), platformEvent("Pod", "lab-worker-b", c.reason, c.message, "10:15:37")})
+		dir := submissionWithLog(t, 1, trace("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."), events...)
+		storeWorkerLog(t, dir, "raylet.out", "[2026-11-22 10:15:38,114 I 88 88] (raylet) main.cc:1004: received SIGTERM. Existing local drain request = None\n")
+		_, chain := badJob(t, dir)
+		says.Equal(t, chain[len(chain)-1].Title, "Node 10.0.0.2 died: its raylet was told to end (SIGTERM) at 10:15:38 UTC"+c.want+"; with it failed actor Indexer", "%s", name)
+	}
+}
+
+// TestStoppedByQueue: a job that had not ended when Kueue stopped its RayJob tells why, and not what KubeRay did then;
+// but not of an earlier stop, after which the RayJob was started again.
+func TestStoppedByQueue(t *testing.T) {
+	const why = "Preempted to accommodate a workload (UID: 9f54) due to prioritization in the ClusterQueue"
+	const deleted = "; KubeRay ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"
+	for at, want := range map[string]string{"10:20:26": "; KubeRay ended the cluster: RayJob nightly: Stopped: " + why, "09:30:00": deleted} {
+		dir := rareEvents(t, slices.Concat(runningTask("crunch"), aliveNodes(), []string{driverOf(1, open),
+			platformEvent("RayJob", "nightly", "Stopped", why, at),
+			platformEvent("RayJob", "nightly", "Started", "Admitted by clusterQueue research", "09:40:00"), platformEvent("RayJob", "nightly", "DeletedRayCluster", "Deleted cluster ml/lab", "10:20:28")}))
+		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
+		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End), `{"end": "2026-11-22T10:20:31Z"}`)
+		r := report(t, load(t, dir, rayevents.Session, nil))
+		must.True(t, len(r.Findings) > 0, "no findings")
+		says.True(t, strings.HasSuffix(r.Findings[0].Title, want), "%s", r.Findings[0].Title)
+	}
+}
