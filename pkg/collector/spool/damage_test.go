@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,6 +182,51 @@ func TestDamagedRecordsWhileRunning(t *testing.T) {
 			})
 		}
 	}
+}
+
+// flakyDisk fails once, if fails is set, to read exactly one line's bytes.
+type flakyDisk struct {
+	fastDisk
+	fails bool
+}
+
+type flakyFile struct {
+	file
+	disk *flakyDisk
+}
+
+func (d *flakyDisk) open(path string, flags int) (file, error) {
+	f, err := d.fastDisk.open(path, flags)
+	return flakyFile{f, d}, err
+}
+
+func (f flakyFile) ReadAt(p []byte, offset int64) (int, error) {
+	if f.disk.fails && len(p) == len(line("a", 0)) {
+		f.disk.fails = false
+		return 0, syscall.EIO
+	}
+	return f.file.ReadAt(p, offset)
+}
+
+// TestReadErrorPasses: an error while the bytes before a chunk are read costs nothing of the chunk when the store asks
+// for it again.
+func TestReadErrorPasses(t *testing.T) {
+	disk := &flakyDisk{}
+	opts := testOptions()
+	opts.disk = disk
+	s := reopen(t, t.TempDir(), opts)
+	must.OK(t, s.Append(t.Context(), []Lines{{"a", []byte(line("a", 0) + line("a", 1))}}))
+	b := newStore()
+	st := s.Streams()[0]
+	must.True(t, must.Get(shipOne(st, b, 1, map[string]bool{}, kept))(t), "no line is shipped")
+	offset, n, _ := st.Pending(1)
+	r := must.Get(st.Open(offset, n))(t)
+	disk.fails = true
+	_, err := r.Read(make([]byte, 1))
+	must.True(t, errors.Is(err, syscall.EIO), "the error is %v", err)
+	must.Get(r.Seek(0, io.SeekStart))(t)
+	says.Equal(t, string(must.Get(io.ReadAll(r))(t)), line("a", 1))
+	must.OK(t, r.Close())
 }
 
 func damage(t *testing.T, path, what string) {

@@ -114,10 +114,12 @@ func (r *reader) seekBlock(offset int64) error {
 // checksum.
 func (r *reader) beginBlock(b block, before int64) error {
 	sum, err := checksumAt(r.walk.file, b.dataAt, before, make([]byte, min(before, windowBytes)))
-	if errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
 		return r.loseBytes(b.start, b.n)
+	case err == nil: // else the next Read begins again: without the sum, the block would count as damaged
+		r.block, r.doneBytes, r.runningSum = b, before, sum
 	}
-	r.block, r.doneBytes, r.runningSum = b, before, sum
 	return err
 }
 
