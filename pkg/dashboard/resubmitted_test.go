@@ -96,6 +96,20 @@ func TestSubmittedAgain(t *testing.T) {
 	} {
 		says.Equal(t, jobOf(t, s, rayevents.At(clock), nil), want, "at %s", clock)
 	}
+	logs["events/event_JOBS.log"] = strings.Replace(logs["events/event_JOBS.log"],
+		"FAILED. Job supervisor actor died: x", "SUCCEEDED.", 1)
+	for name, supervisor := range map[string]string{
+		"with times":    logs["jobs/supervisor-again.log"],
+		"without times": "Job again entrypoint command exited with code 1\n",
+	} {
+		logs["jobs/supervisor-again.log"] = supervisor
+		s = submitted(t, logs, first, second+", "+changeTo("DEAD", "10:12:01"))
+		for clock, want := range map[string]string{
+			"10:05:00": "RUNNING <nil> from 10:04:00 to -", "10:07:00": "SUCCEEDED <nil> from 10:04:00 to 10:06:00",
+		} {
+			says.Equal(t, jobOf(t, s, rayevents.At(clock), nil), want, "%s, at %s", name, clock)
+		}
+	}
 }
 
 // TestClockOfAnotherNode: a submission whose supervisor's node has a clock that is behind the head's has the exit that

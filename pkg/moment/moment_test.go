@@ -192,15 +192,15 @@ func TestTimeIn(t *testing.T) {
 // TestLearn: only what Ray's own sentence says about the submission counts, not what the reason of a failure repeats.
 func TestLearn(t *testing.T) {
 	for message, want := range map[string]evidence{
-		"Started a ray job a.": {started: int64(7 * time.Second)},
-		"Completed a ray job a with a status STOPPED.": {
+		"Started a ray job a.": {jobEvents: jobEvents{started: int64(7 * time.Second)}},
+		"Completed a ray job a with a status STOPPED.": {jobEvents: jobEvents{
 			completed: int64(7 * time.Second), status: jobstatus.Stopped,
-		},
+		}},
 		"Completed a ray job other with a status SUCCEEDED.": {},
 		"Completed a ray job a with a status UNKNOWN.":       {},
 		"Completed a ray job a with a status FAILED. Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0": {
-			completed: int64(7 * time.Second), status: jobstatus.Failed,
-			failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0",
+			jobEvents: jobEvents{completed: int64(7 * time.Second), status: jobstatus.Failed,
+				failure: "Job supervisor actor died: it ended with a status SUCCEEDED.\nv1.0"},
 		},
 	} {
 		var e evidence

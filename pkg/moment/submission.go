@@ -39,11 +39,17 @@ type evidence struct {
 	own         *entities.Submission // from its own events, if its Ray sends them
 	supervisors []*entities.Actor    // several: it was deleted, and its ID submitted again
 	supervisor  *entities.Actor      // the one that counts at the moment, see at
-	started     int64                // Unix ns, from event_JOBS.log, which has whole seconds
 	again       bool                 // it began at least twice: the first submission with its ID was deleted
-	completed   int64
-	status      string // the status with which it completed
-	failure     string // why its job manager let it fail; "" if it did not
+	earlier     []jobEvents          // of submissions that were deleted, the oldest first
+	overtaken   bool                 // another submission with its ID began after the moment
+	jobEvents                        // of the last one or, see at, of the one at the moment
+}
+
+// jobEvents is what event_JOBS.log says about one submission. Its times (Unix ns; 0: not known) are whole seconds.
+type jobEvents struct {
+	started, completed int64
+	status             string // the status with which it completed
+	failure            string // why its job manager let it fail; "" if it did not
 }
 
 // jobEvidence returns what the session has of each submission besides saved rows and drivers, by the submission's ID,
@@ -88,13 +94,17 @@ func (m *Moment) jobEvidence(ctx context.Context) (map[string]*evidence, error) 
 		})
 }
 
-// at returns the evidence with the last supervisor that had begun at the moment, or else the first one.
+// at returns the evidence with the last supervisor that had begun at the moment, or else the first one, and the same of
+// what event_JOBS.log says.
 func (e evidence) at(m *Moment) *evidence {
 	began := func(a *entities.Actor) int64 {
 		if len(a.Transitions) == 0 {
 			return 0
 		}
 		return a.Transitions[0].Time
+	}
+	for i := len(e.earlier) - 1; i >= 0 && !m.isPast(e.started); i-- {
+		e.jobEvents, e.overtaken = e.earlier[i], true
 	}
 	for _, a := range e.supervisors {
 		x, y := began(a), began(cmp.Or(e.supervisor, a))
@@ -111,7 +121,9 @@ func (e *evidence) addEvent(id string, event *pyjson.Object) {
 	at := TimeIn(event, "timestamp", time.Second)
 	message := event.String("message")
 	if strings.HasPrefix(message, "Started a ray job") {
-		e.again = e.again || e.started != 0
+		if e.started != 0 {
+			e.again, e.earlier = true, append(e.earlier, e.jobEvents)
+		}
 		if e.started = max(e.started, at); at >= e.completed { // it was deleted, and its ID submitted again
 			e.completed, e.status, e.failure = 0, "", ""
 		}
@@ -264,7 +276,7 @@ func (b *jobBuilder) setOutcome(j *Job, e *evidence, facts logFacts) {
 			j.Status = jobstatus.Running // only its log shows that it ran
 		}
 	}
-	if facts.ended == 0 { // an older Ray does not log when
+	if facts.ended == 0 && !e.overtaken { // an older Ray does not log when
 		facts.ended = cmp.Or(e.completed, j.End, driverEnded)
 	}
 	switch {
