@@ -301,6 +301,9 @@ func (w *workerOutput) candidates(onlyLast bool, conditions []func(line string) 
 			!c.isError() && strings.HasSuffix(c.said, ":")) {
 			continue // also what Ray passed on, and the heading of what follows
 		}
+		if c.worth == anError && !c.crashed && c.margin > 0 && isPlainError(c.text) {
+			c.worth = stepFailed // a part of what was printed above, such as a setting "ignore_errors: true"
+		}
 		if c.worth == ownLine || c.worth == aboveStep {
 			plain++
 		}

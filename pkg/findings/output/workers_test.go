@@ -52,6 +52,17 @@ f     For further information visit https://errors.example.com/float_parsing
 f ConfigError: 2 keys are wrong:
 f   - optim.lr is missing
 `, "f", "ConfigError: 2 keys are wrong: - optim.lr is missing"},
+		"parts of an error": {`
+f acme.ConfigError: 3 keys are wrong:
+f   - lr is missing
+f   - could not parse path
+f   - cannot read name
+`, "f", "acme.ConfigError: 3 keys are wrong: - lr is missing"},
+		"settings": {`
+f acme.TornError: shard 3 is torn
+f config:
+f   ignore_errors: true
+`, "f", "acme.TornError: shard 3 is torn"},
 		"a chain": {`
 f error: could not load index
 f 
