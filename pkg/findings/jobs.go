@@ -148,8 +148,6 @@ func (b *builder) readDrivers() {
 			f := b.jobFinding(JobStopped, j, "Job %s was stopped", j.name())
 			f.intended = true
 			f.addEvidence(b.jobEvidence(j, j.Message))
-		case j.Status == jobstatus.Succeeded && mayHideStatus().MatchString(j.Entrypoint):
-			b.programFailed(j)
 		case j.Status == jobstatus.Failed, j.Status == jobstatus.Running && !b.isOpen():
 			log := b.driverLog(j)
 			if !b.driverLostGCS(j, log) && (j.Status == jobstatus.Failed || endedInException(log)) {
@@ -169,11 +167,30 @@ func (b *builder) readDrivers() {
 // mayHideStatus matches an entrypoint of several programs: it may succeed although one of them failed.
 var mayHideStatus = lazyregexp.New(`[|;\n]|\.sh\b`)
 
+// maxSucceeded is how many logs of submissions that succeeded are read.
+const maxSucceeded = 20
+
+// readHiddenFailures looks at the logs of submissions that succeeded although a program of theirs may have failed. One
+// report reads a bounded number of logs, and what tells of failures needs them more: so it comes last, and reads few.
+func (b *builder) readHiddenFailures() {
+	read := 0
+	for i := range b.jobs {
+		if j := &b.jobs[i]; j.Status == jobstatus.Succeeded && mayHideStatus().MatchString(j.Entrypoint) {
+			if read++; read > maxSucceeded {
+				break
+			}
+			b.programFailed(j)
+		}
+	}
+}
+
 // programFailed adds a warning about a submission that succeeded if the log shows that an exception ended a program of
-// its entrypoint, as in "python train.py | tee train.log". A pipe that is no longer read ends programs in order.
+// its entrypoint, as in "python train.py | tee train.log". A pipe that is no longer read ends programs in order. What
+// connects to Ray behind the exception may be the program itself, if the entrypoint is a pipe.
 func (b *builder) programFailed(j *job) {
 	e := b.driverEndOf(j, b.driverLog(j))
-	if !e.hasException() || e.aftermath == loggedIt || !output.FromModule(e.trace) || e.raised.Type == "BrokenPipeError" {
+	handled := e.aftermath == loggedIt || e.aftermath == wentOn && e.piped
+	if !e.hasException() || handled || !output.FromModule(e.trace) || e.raised.Type == "BrokenPipeError" {
 		return
 	}
 	f := b.jobFinding(JobFailed, j, "Job %s counts as a success, but an exception ended a program of its entrypoint: %s",

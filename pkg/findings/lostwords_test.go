@@ -59,6 +59,7 @@ func TestProgramOfPipe(t *testing.T) {
 		"another program":      {"python train.py; ls out", module + "    save(best)\n" + raised + "\ntotal 0\n", true},
 		"one program":          {"python train.py", module + "    save(best)\n" + raised + "\n", false},
 		"a pipe that is ended": {"python train.py | head -5", module + "    print(row)\nBrokenPipeError: [Errno 32] Broken pipe\n", false},
+		"a pipe that went on":  {"python train.py | tee train.log", module + "    import best\nImportError: best\n2026-11-22 10:15:12,114\tINFO worker.py:1843 -- Connected to Ray cluster.\nepoch 1\n", false},
 		"of a function":        {"python train.py | tee train.log", strings.Replace(module, "<module>", "main", 1) + "    save(best)\n" + raised + "\n", false},
 		"logged":               {"python train.py | tee train.log", "2026-11-22 10:15:12,114 ERROR train: no best\n" + module + "    save(best)\n" + raised + "\n", false},
 	} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/rayevents"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -89,4 +90,24 @@ func TestMoreJobsThanAreExamined(t *testing.T) {
 			t.Errorf("%+v: a job that was not examined: %v", tt, err)
 		}
 	}
+}
+
+// TestManyThatSucceeded: logs of submissions that succeeded are read after those of the ones that failed, and not all.
+func TestManyThatSucceeded(t *testing.T) {
+	const jobs = 450 // more than the logs that one report reads
+	dir := rareEvents(t, nil)
+	var rows []string
+	for i := range jobs {
+		status, code, log := jobstatus.Succeeded, 0, "done\n"
+		if i == jobs-1 {
+			status, code, log = jobstatus.Failed, 1, trace("acme.TornError: shard 3 is torn")
+		}
+		rows = append(rows, fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "%x", "submission_id": "s%d", "entrypoint": "bash run.sh", "status": "%s", "driver_exit_code": %d, "start_time": %d, "end_time": %d}`,
+			jobID(i), i, status, code, rayevents.At("10:10:00")/1e6, rayevents.At("10:19:00")/1e6))
+		storeLog(t, dir, fmt.Sprintf("job-driver-s%d.log", i), log)
+	}
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/jobs/"), "["+strings.Join(rows, ",\n")+"]")
+	r := report(t, load(t, dir, rayevents.Session, nil))
+	says.Equal(t, r.Findings[0].Title, "Job s449 failed: its driver raised TornError: shard 3 is torn")
+	says.True(t, !strings.Contains(strings.Join(r.Missing, " "), "not looked at"), "%s", r.Missing)
 }

@@ -37,7 +37,8 @@ func (b *builder) report(metrics moment.Metrics) (*Report, error) {
 		f.nameActors()
 		b.nameTrials(f)
 	}
-	if b.addEarlierFailures(); b.stopOn(b.logs.err) {
+	b.addEarlierFailures()
+	if b.readHiddenFailures(); b.stopOn(b.logs.err) {
 		return nil, b.err
 	}
 	for _, f := range b.findings {
