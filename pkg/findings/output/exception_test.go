@@ -203,7 +203,13 @@ func TestManyOpenMessages(t *testing.T) {
 func FuzzExceptionOf(f *testing.F) {
 	f.Add("╭─ Error ─╮\n│ x │\nCaused by:\n  0: y\n  ╰─▶ z\nError in f (a.py)\n  w\n")
 	f.Add("ray::f() (pid=1)\n  File\nValueError: \xff\n" + directCause + TracebackStart)
-	f.Fuzz(func(_ *testing.T, text string) {
+	f.Add("\x1b[36m(T.f pid=1)\x1b[0m 2 errors for S\n(T.f pid=1)   a\n(g pid=2, ip=::1) E: e\nx\n(g pid=2) Caused by:\n(raylet)  \xff")
+	f.Fuzz(func(t *testing.T, text string) {
+		_, said, _ := SaidByWorkers(text, "", func(class string) bool { return class == "g" }, true,
+			func(line string) bool { return strings.Contains(line, "x") }, func(line string) bool { return line == "" })
+		if len(said) > MaxTitle {
+			t.Errorf("%d bytes were said", len(said))
+		}
 		_ = ExceptionOf(text).String()
 		LastTraceback(text)
 		_ = Excerpt(text) + Normalised(text) + FirstSentence(text)
