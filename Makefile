@@ -89,13 +89,13 @@ tests:
 # The tests of pkg/dashboard also print how similar the answers are to those of the recorded dashboards.
 test-dashboard:
 	@mkdir -p $(BUILD)
-	@$(GO_TEST) -vet=off -timeout 30m -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
+	@$(GO_TEST) -vet=off -timeout 60m -v ./pkg/dashboard >$(BUILD)/dashboard-tests.log 2>&1 || { cat $(BUILD)/dashboard-tests.log; exit 1; }
 	@grep -E '^(ok|FAIL)' $(BUILD)/dashboard-tests.log
 	@echo "share of the recorded dashboards' answers that are equal, also with the two buckets of KubeRay's collectors:"
 	@sed -nE 's/^=== RUN +TestFidelity\/(.*)/  \1/p; s/^ +(.*mean family share.*)/    \1/p' $(BUILD)/dashboard-tests.log
 
 test-others:
-	packages=$$($(GO) list ./... | grep -v /pkg/dashboard$$); $(GO_TEST) -vet=off -timeout 30m $(LONG_TESTS) $$packages
+	packages=$$($(GO) list ./... | grep -v /pkg/dashboard$$); $(GO_TEST) -vet=off -timeout 60m $(LONG_TESTS) $$packages
 
 .PHONY: check-fast
 check-fast: ## vet and test the packages that differ from BASE (main), while you edit
@@ -103,7 +103,7 @@ check-fast: ## vet and test the packages that differ from BASE (main), while you
 
 .PHONY: race
 race: ## under the race detector, the tests of the packages that start goroutines, in their code or in their tests
-	packages=$$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|'); CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 30m ./pkg/session/index $$packages
+	packages=$$(git grep -lE '^\s*go [a-zA-Z.]+\(|errgroup\.|\.Go\(|\.Parallel\(' -- 'cmd/*.go' 'pkg/*.go' 'internal/*.go' | xargs -n1 dirname | sort -u | sed 's|^|./|'); CGO_ENABLED=1 $(GO_TEST) -race -vet=off -timeout 60m ./pkg/session/index $$packages
 
 .PHONY: faults faults-logs faults-kills
 faults: ## kill collectors 200 times over failing stores, then run one under load for SOAK seconds; prints the figures
@@ -113,7 +113,7 @@ faults-logs:
 	FAULTTEST_LOGS=100000 $(GO_TEST) -v -count=1 -timeout 10m -run TestMany ./pkg/collector/logs
 
 faults-kills:
-	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 30m -parallel 20 ./internal/testkit/faulttest | grep -vE '^(=== |\s*--- PASS)'
+	FAULTTEST_KILLS=20 FAULTTEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m -parallel 20 ./internal/testkit/faulttest | grep -vE '^(=== |\s*--- PASS)'
 
 .PHONY: test-backends
 test-backends: ## test the storage drivers against real servers, which it builds and starts

@@ -46,7 +46,7 @@ const (
 func TestMutations(t *testing.T) {
 	n, seed := 300, uint64(1)
 	if race.Enabled {
-		n = 30
+		n = 6 // each takes seconds
 	}
 	if text := os.Getenv("MUTATIONS"); text != "" {
 		n = number(t, text)
