@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
@@ -69,6 +68,7 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- o.serve(ctx, listener, log, metricdocs.NewRegistry()) }()
 	base := "http://" + listener.Addr().String()
+	assistant := assistantOf(t, base)
 	var all sync.WaitGroup
 	for i, ref := range sessions {
 		other := sessions[(i+1)%len(sessions)]
@@ -82,21 +82,8 @@ func TestCopiedStoreAnswersAtOnce(t *testing.T) {
 			})
 		}
 		all.Go(func() {
-			// The tool waits for the session no longer than a request does.
-			if status, _, err := patient(base + path + "api/jobs/"); err != nil || status != http.StatusOK {
-				return // told above
-			}
-			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-			assistant, err := client.Connect(t.Context(),
-				&mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer func() { _ = assistant.Close() }()
-			result, err := assistant.CallTool(t.Context(),
-				&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
-			says.True(t, err == nil && !result.IsError, "why: %+v, %v", result, err)
+			text, isError := call(t, assistant, "why", map[string]any{"session": ref.String()})
+			says.True(t, !isError, "why: %s", text)
 		})
 	}
 	all.Wait()

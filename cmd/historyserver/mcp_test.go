@@ -14,27 +14,43 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
-// TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and
-// gets what it asks for.
-func TestAssistant(t *testing.T) {
-	address := serving(t, recordedJobs(t))
+// assistantOf connects a real client of the protocol.
+func assistantOf(t *testing.T, address string) *mcp.ClientSession {
+	t.Helper()
 	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	assistant, err := client.Connect(t.Context(),
 		&mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
 	must.OK(t, err)
-	defer func() { _ = assistant.Close() }()
+	t.Cleanup(func() { _ = assistant.Close() })
+	return assistant
+}
+
+// call is what a tool says, or why it was not called. It is asked again as long as it says that the session is still
+// being read, as on a busy machine.
+func call(t *testing.T, assistant *mcp.ClientSession, tool string, arguments map[string]any) (text string,
+	isError bool) {
+	for {
+		result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		if err != nil {
+			return err.Error(), true
+		}
+		text = result.Content[0].(*mcp.TextContent).Text
+		if !result.IsError || !strings.Contains(text, "Try again in a few seconds") {
+			return text, result.IsError
+		}
+	}
+}
+
+// TestAssistant: a real client of the protocol asks a server of recorded clusters by each tool that the server has, and
+// gets what it asks for.
+func TestAssistant(t *testing.T) {
+	address := serving(t, recordedJobs(t))
+	assistant := assistantOf(t, address)
 	ask := func(tool string, arguments map[string]any) string {
 		t.Helper()
-		for {
-			result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-			must.OK(t, err, "%s", tool)
-			text := result.Content[0].(*mcp.TextContent).Text
-			if result.IsError && strings.Contains(text, "Try again in a few seconds") {
-				continue // on a busy machine; the request has waited for long
-			}
-			says.True(t, !result.IsError, "%s: %s", tool, text)
-			return text
-		}
+		text, isError := call(t, assistant, tool, arguments)
+		says.True(t, !isError, "%s: %s", tool, text)
+		return text
 	}
 	node := regexp.MustCompile(`"node_id": ?"([0-9a-f]+)"`).FindStringSubmatch(ask("list_entities",
 		map[string]any{"session": "cases/jobs260/latest", "kind": "nodes"}))

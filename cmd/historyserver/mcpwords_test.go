@@ -15,11 +15,7 @@ import (
 func TestAssistantsWords(t *testing.T) {
 	address := serving(t, recordedJobs(t))
 	untilDescribed(t, address)
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	assistant, err := client.Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: address + "/mcp", DisableStandaloneSSE: true}, nil)
-	must.OK(t, err)
-	defer func() { _ = assistant.Close() }()
+	assistant := assistantOf(t, address)
 	type arguments = map[string]any
 	const began, later = "2026-11-22T10:32:40Z", "1795343590000" // before the first failure, and when segv had failed
 	for name, test := range map[string]struct {
@@ -72,13 +68,7 @@ func TestAssistantsWords(t *testing.T) {
 		"compared with another": {"compare", arguments{"session": "jobs260", "with": "cases/jobs255"},
 			`"cluster":"jobs255"`, ""},
 	} {
-		result, err := assistant.CallTool(t.Context(), &mcp.CallToolParams{Name: test.tool, Arguments: test.arguments})
-		text, isError := "", true
-		if err != nil {
-			text = err.Error()
-		} else {
-			text, isError = result.Content[0].(*mcp.TextContent).Text, result.IsError
-		}
+		text, isError := call(t, assistant, test.tool, test.arguments)
 		want, fails := strings.CutPrefix(test.want, "error: ")
 		says.True(t, fails == isError && strings.Contains(text, want) &&
 			(test.wantNot == "" || !strings.Contains(text, test.wantNot)), "%s: %.1500s", name, text)

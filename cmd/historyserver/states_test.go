@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,10 +149,9 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 			return answer{stateOf(report.Data.Outcome == "running"), report.Data.Outcome}
 		},
 		"assistants": func(ref layout.Session) answer {
-			result, err := assistant.CallTool(t.Context(),
-				&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": ref.String()}})
-			must.OK(t, err)
-			_, text, _ := strings.Cut(result.Content[0].(*mcp.TextContent).Text, `"outcome":"`)
+			text, isError := call(t, assistant, "why", map[string]any{"session": ref.String()})
+			must.True(t, !isError, "%s", text)
+			_, text, _ = strings.Cut(text, `"outcome":"`)
 			outcome, _, _ := strings.Cut(text, `"`)
 			return answer{stateOf(outcome == "running"), outcome}
 		},
@@ -208,9 +206,9 @@ func (b *bucket) command(into any, args ...string) {
 
 func (b *bucket) get(address string, into any) {
 	b.t.Helper()
-	resp := must.Get(http.Get(address))(b.t)
-	defer func() { _ = resp.Body.Close() }()
-	must.OK(b.t, json.NewDecoder(resp.Body).Decode(into), "%s: %s", address, resp.Status)
+	status, body, err := patient(address)
+	must.OK(b.t, err)
+	must.OK(b.t, json.Unmarshal([]byte(body), into), "%s: %d", address, status)
 }
 
 // serve runs a server over the bucket, and waits until it has read all sessions.
@@ -227,10 +225,5 @@ func (b *bucket) serve() (string, *mcp.ClientSession) {
 		}
 		return described
 	})
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	assistant, err := client.Connect(t.Context(),
-		&mcp.StreamableClientTransport{Endpoint: base + "/mcp", DisableStandaloneSSE: true}, nil)
-	must.OK(t, err)
-	t.Cleanup(func() { _ = assistant.Close() })
-	return base, assistant
+	return base, assistantOf(t, base)
 }

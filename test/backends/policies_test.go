@@ -315,7 +315,8 @@ func assume(t *testing.T, server *servers.Server, document string) aws.Credentia
 	t.Helper()
 	client := sts.New(sts.Options{
 		Region: "us-east-1", BaseEndpoint: aws.String(server.URL), HTTPClient: &http.Client{Timeout: time.Minute},
-		Credentials: credentials.NewStaticCredentialsProvider(server.AccessKey, server.SecretKey, ""),
+		RetryMaxAttempts: 8, // it serves objects some time before it gives keys
+		Credentials:      credentials.NewStaticCredentialsProvider(server.AccessKey, server.SecretKey, ""),
 	})
 	out, err := client.AssumeRole(t.Context(), &sts.AssumeRoleInput{
 		RoleArn: aws.String("arn:xxx:xxx:xxx:xxxx"), RoleSessionName: aws.String("test"),

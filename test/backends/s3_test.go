@@ -32,7 +32,11 @@ func TestS3(t *testing.T) {
 func start(t testing.TB, kind servers.Kind) *servers.Server {
 	t.Helper()
 	server := must.Get(kind.Start(t.Context(), "127.0.0.1:0", t.TempDir()))(t)
-	t.Cleanup(server.Stop)
+	t.Cleanup(func() {
+		if server.Stop(); t.Failed() {
+			t.Logf("%s printed last:\n%s", kind.Name, server.Log())
+		}
+	})
 	return server
 }
 

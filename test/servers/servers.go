@@ -71,7 +71,9 @@ var MinIO = Kind{
 	run: func(address, dir string) (args, env []string) {
 		return []string{"server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
 			[]string{"MINIO_ROOT_USER=" + accessKey, "MINIO_ROOT_PASSWORD=" + secretKey, "MINIO_UPDATE=off",
-				"MINIO_BROWSER=off"}
+				"MINIO_BROWSER=off",
+				// It takes a disk for broken that is slow for half a minute, as a busy machine's is, and refuses what it is asked.
+				"MINIO_DRIVE_MAX_TIMEOUT=10m", "_MINIO_DRIVE_ACTIVE_MONITORING=off"}
 	},
 }
 
@@ -210,6 +212,9 @@ func FreeAddress(address string) (string, error) {
 	address = listener.Addr().String()
 	return address, listener.Close()
 }
+
+// Log is the end of what the server printed.
+func (s *Server) Log() string { return tail(s.log.Name()) }
 
 // tail is the last lines of a file.
 func tail(name string) string {
