@@ -76,6 +76,7 @@ func New(o Options) (*Collector, error) {
 	}); err != nil {
 		return nil, err
 	}
+	c.removeUnfinished()
 	if err = c.makeParts(client); err != nil {
 		return nil, errors.Join(err, c.spool.Close())
 	}

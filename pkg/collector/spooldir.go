@@ -63,6 +63,16 @@ func makeSubfolders(dir string) error {
 	return nil
 }
 
+// removeUnfinished removes files that a collector was writing when it was killed: no other one uses the locked folder.
+func (c *Collector) removeUnfinished() {
+	for _, pattern := range []string{"*.tmp", "*/*.tmp", "*/*/*.tmp"} {
+		left, _ := fs.Glob(os.DirFS(c.opts.SpoolDir), pattern) // the folder's own path is no pattern
+		for _, file := range left {
+			_ = os.Remove(filepath.Join(c.opts.SpoolDir, file))
+		}
+	}
+}
+
 // keepFolder makes the spool's folder again if it was deleted, as programs that clean /tmp do. What the collector
 // remembers is written there again when it changes.
 func (c *Collector) keepFolder() error {

@@ -217,6 +217,26 @@ func TestForeignSpoolFolder(t *testing.T) {
 	}
 }
 
+// TestKilledWhileWriting: what a killed collector had begun to write goes at the next start, whatever the folder is
+// called.
+func TestKilledWhileWriting(t *testing.T) {
+	o, _ := options(t, t.TempDir())
+	o.SpoolDir = filepath.Join(o.SpoolDir, "spool[*")
+	unfinished := []string{".sessions.json.7.tmp", ".chunks.jsonl.7.tmp", "logs/." + session().Name + ".json.7.tmp",
+		"snapshots/" + session().Name + "/answer-1.tmp", "snapshots/" + session().Name + "/.state.json.7.tmp"}
+	const whole = "snapshots/whole.body"
+	for _, file := range append(unfinished, whole) {
+		file = filepath.Join(o.SpoolDir, file)
+		must.OK(t, os.MkdirAll(filepath.Dir(file), 0o700))
+		must.OK(t, os.WriteFile(file, nil, 0o600))
+	}
+	stop(t, start(t, o))
+	for _, file := range append(unfinished, whole) {
+		_, err := os.Stat(filepath.Join(o.SpoolDir, file))
+		says.Equal(t, err == nil, file == whole, "%s is there", file)
+	}
+}
+
 // TestLeaveToRay: no folder of Ray's is made, whichever of the collector's is below it.
 func TestLeaveToRay(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -48,3 +48,13 @@ func TestMountedAgain(t *testing.T) {
 		"not stored yet": {`write x a; scan; remount; ship; lost`, `x: a`},
 	})
 }
+
+// TestMountedAgainWithoutAFolder: likewise if a folder of moved logs is gone meanwhile.
+func TestMountedAgainWithoutAFolder(t *testing.T) {
+	moved := ""
+	for _, name := range "bcdefghi" {
+		moved += "write " + string(name) + " a; "
+	}
+	tell(t, map[string]story{"all rotated": {moved + `ship; move; ship; second; write x a; ship; write x tail
+		unmove; remount; rename x x.1; write x b; ship; lost`, `b: a; second/x: a tail b; second/x.1:`}})
+}

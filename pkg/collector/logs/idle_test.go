@@ -227,6 +227,20 @@ func TestRemovedLogIsInAFile(t *testing.T) {
 	}
 }
 
+// TestRotationWaitsForIdleLogs: what is saved when a log was rotated does not leave out a log that became idle, though
+// these could not be saved before.
+func TestRotationWaitsForIdleLogs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.play("write x a; write y a; settle")
+		file := filepath.Join(r.state, session+".json.resting")
+		must.OK(t, os.MkdirAll(filepath.Join(file, "in the way"), 0o755))
+		r.play("remove x; settle; settle; settle; settle; settle; write y tail; rename y y.1; write y b; ship")
+		must.OK(t, os.RemoveAll(file))
+		r.play("restart; write x b c; ship; has x a b c; has y a tail b")
+	})
+}
+
 // TestShortListingOfARemovedLog: a listing that shows nothing of a removed log for a moment costs no byte of the log
 // that is made again in its place.
 func TestShortListingOfARemovedLog(t *testing.T) {

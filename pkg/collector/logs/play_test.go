@@ -137,6 +137,7 @@ var actions = map[string]func(r *rig, on []string){
 		must.OK(r.t, os.Rename(r.path("."), filepath.Join(to, "logs")))
 		r.mkdir(".")
 	},
+	"unmove": func(r *rig, _ []string) { must.OK(r.t, os.RemoveAll(filepath.Join(r.tmp, "prev-logs"))) },
 	"second": func(r *rig, _ []string) { // the raylet has a new ID
 		r.node = func(context.Context, string) (rayid.Node, error) { return secondNode, nil }
 	},

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -53,8 +54,12 @@ type fileEntry struct {
 	Gone  bool  `json:"gone,omitempty"`
 }
 
-// saveState writes the state; the tree's lock is held.
+// saveState writes the idle logs and then the state, so that a log that became idle is always in one of the files. The
+// tree's lock is held.
 func (t *tree) saveState() error {
+	if err := t.saveIdle(); err != nil {
+		return err
+	}
 	if err := atomicfile.WriteFunc(t.state, t.encode); err != nil {
 		return err
 	}
@@ -130,37 +135,30 @@ func (t *tree) loadState() error {
 
 // presentDevices returns the present number of each device, by its number in the state file: a volume that is mounted
 // again may have another one, as a network share does on each machine. Inodes stay, so it looks at the paths of a
-// device's files until one of them still has its inode; if all were rotated or moved, it takes the number that their
-// folder has. dir is Ray's temporary folder.
+// device's files until one of them still has its inode; if all were rotated or moved, it takes the number that one of
+// their folders has. dir is Ray's temporary folder.
 func presentDevices(dir string, streams []streamEntry) map[uint64]uint64 {
-	present := make(map[uint64]uint64)
+	present, ofFolders := make(map[uint64]uint64), make(map[uint64]uint64)
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return present
 	}
 	defer root.Close()
-	folders := make(map[uint64]string) // by device
 	for _, s := range streams {
 		for _, e := range s.Files {
 			if _, known := present[e.Dev]; known {
 				continue
 			}
 			info, err := root.Lstat(path.Join(e.Dir, cmp.Or(e.Name, string(e.Raw))))
-			if err == nil && idOf(info).ino == e.Ino { // else this file was moved, removed or replaced
+			if err == nil && idOf(info).ino == e.Ino {
 				present[e.Dev] = idOf(info).dev
+			} else if info, err := root.Lstat(e.Dir); err == nil { // this file was moved, removed or replaced
+				ofFolders[e.Dev] = idOf(info).dev
 			}
-			folders[e.Dev] = e.Dir
 		}
 	}
-	for device, folder := range folders {
-		if _, known := present[device]; known {
-			continue
-		}
-		if info, err := root.Lstat(folder); err == nil {
-			present[device] = idOf(info).dev
-		}
-	}
-	return present
+	maps.Copy(ofFolders, present)
+	return ofFolders
 }
 
 // restoreStream adds a stream from the state file. present is of presentDevices.
@@ -246,6 +244,9 @@ func (t *tree) idlePath() string { return t.state + ".resting" }
 // saveIdle writes the file of idle logs. It has room for one node less than there may be, because their number is a
 // byte: logs of that node are left out, and found anew. The tree's lock is held.
 func (t *tree) saveIdle() error {
+	if !t.idle.dirty {
+		return nil
+	}
 	err := atomicfile.WriteFunc(t.idlePath(), func(w *bufio.Writer) error {
 		_, _ = w.WriteString(idleMagic)                      // the writer keeps its first error
 		_ = binary.Write(w, binary.LittleEndian, t.idle.dev) // for earlier versions

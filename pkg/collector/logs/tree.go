@@ -154,8 +154,7 @@ func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 }
 
 // saveAll writes what has changed. What could not be written is tried again by the next scan. The names of empty logs
-// are listed before the idle logs are saved, because empty ones in that file count as listed. These are saved before
-// the state, so that a log that became idle is always in one of the files.
+// are listed before the idle logs are saved, because empty ones in that file count as listed.
 func (t *tree) saveAll(now time.Time) {
 	warn := func(err error, text string) {
 		if err == nil {
@@ -168,12 +167,11 @@ func (t *tree) saveAll(now time.Time) {
 	const unsaved = "could not save the identities of logs: a log that is rotated while the collector restarts could be " +
 		"stored twice"
 	warn(t.listEmpty(), "could not list empty logs; they are listed once what waits for the store is less")
-	if t.idle.dirty { // saveIdle and saveState reset what they save
-		warn(t.saveIdle(), unsaved)
+	save := t.saveIdle
+	if t.dirty {
+		save = t.saveState
 	}
-	if t.dirty && !t.idle.dirty {
-		warn(t.saveState(), unsaved)
-	}
+	warn(save(), unsaved)
 }
 
 // markUnreadable makes a file not pending until it is tried again. The reason is logged once.

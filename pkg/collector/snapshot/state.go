@@ -48,13 +48,6 @@ func openState(dir, session string) (*sessionState, error) {
 	if err := os.Mkdir(s.dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("make the folder of snapshots: %w", err)
 	}
-	left, err := fs.Glob(os.DirFS(s.dir), "answer-*.tmp") // the folder's own path is no pattern
-	if err != nil {
-		return nil, fmt.Errorf("list the folder of snapshots: %w", err)
-	}
-	for _, file := range left { // by a collector that was killed
-		_ = os.Remove(filepath.Join(s.dir, file))
-	}
 	data, err := regular.ReadFile(s.statePath(), maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, nil
