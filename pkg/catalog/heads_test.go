@@ -105,7 +105,9 @@ func TestClocksAhead(t *testing.T) {
 		}
 		var nodes []string
 		for _, at := range []string{"1", "946684800000", "9214646400000"} { // 1970, the session's start, 2261
-			nodes = append(nodes, `{"start_time_ms":`+at+`,"end_time_ms":9214646400001,"resources_total":{"CPU":4}}`)
+			node := `{"node_id":"` + at + `","start_time_ms":` + at +
+				`,"end_time_ms":9214646400001,"resources_total":{"CPU":4}}`
+			nodes = append(nodes, node, node) // the second is damage
 		}
 		f := packs.Facts{Start: e.Start, End: e.End}
 		err = new(sources).readHours(jsonstream.New(strings.NewReader(`{"data":{"result":{"result":[`+strings.Join(nodes, ",")+`]}}}`), maxValue), &f)

@@ -208,9 +208,10 @@ func jsonString(raw json.RawMessage) (s string) {
 }
 
 // readHours adds up the resources that nodes offered to Ray, from the State API's list of nodes, read one at a time. It
-// sets f.Hours only if the list is complete and the times of all nodes are known.
+// sets f.Hours only if the list is complete and the times of all nodes are known. Further rows of a node are damage.
 func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	type node struct {
+		ID        string             `json:"node_id"`
 		StartTime float64            `json:"start_time_ms"`
 		EndTime   float64            `json:"end_time_ms"`
 		Resources map[string]float64 `json:"resources_total"`
@@ -223,9 +224,13 @@ func (s *sources) readHours(in *jsonstream.Reader, f *packs.Facts) error {
 	}
 	var sum packs.Hours
 	known, ahead := !f.End.IsZero(), float64(s.ahead.Milliseconds())
-	nodes := 0
+	nodes, seen := 0, make(map[string]bool)
 	err := jsonstream.Each(in, maxListed, func(n node) error {
+		if n.ID != "" && seen[n.ID] {
+			return nil
+		}
 		nodes++
+		seen[n.ID] = true
 		// No node lived longer than the session: the times of nodes are those of their clocks.
 		start, end := max(n.StartTime-ahead, float64(f.Start.UnixMilli())), float64(f.End.UnixMilli())
 		if n.EndTime > 0 {

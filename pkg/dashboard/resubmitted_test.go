@@ -122,8 +122,15 @@ func TestClockOfAnotherNode(t *testing.T) {
 		"jobs/supervisor-again.log": fmt.Sprintf(`{"message": "Job again entrypoint command exited with code 3", `+
 			`timestamp_ns=%d}`+"\n", rayevents.At("10:03:58")),
 	}
-	s := submitted(t, logs, changeTo("ALIVE", "10:04:01")+", "+changeTo("DEAD", "10:04:03"))
-	says.Equal(t, jobOf(t, s, 0, nil), "FAILED 3 from 10:04:01 to 10:03:58")
+	first := changeTo("ALIVE", "10:04:01") + ", " + changeTo("DEAD", "10:04:03")
+	says.Equal(t, jobOf(t, submitted(t, logs, first), 0, nil), "FAILED 3 from 10:04:01 to 10:03:58")
+
+	started := logs["events/event_JOBS.log"]
+	logs["events/event_JOBS.log"] += strings.NewReplacer(`"1"`, `"2"`,
+		fmt.Sprint(sec("10:04:00")), fmt.Sprint(sec("10:09:59"))).Replace(started)
+	s := submitted(t, logs, first, changeTo("ALIVE", "10:10:01"))
+	says.Equal(t, jobOf(t, s, rayevents.At("10:07:00"), nil), "FAILED 3 from 10:04:01 to 10:03:58",
+		"before it ran again")
 }
 
 // TestSubmittedAgainByEvents: the same by the submission's own events.

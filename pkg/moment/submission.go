@@ -104,7 +104,7 @@ func (e evidence) at(m *Moment) *evidence {
 		return a.Transitions[0].Time
 	}
 	for i := len(e.earlier) - 1; i >= 0 && !m.isPast(e.started); i-- {
-		e.jobEvents, e.overtaken = e.earlier[i], true
+		e.jobEvents, e.overtaken, e.again = e.earlier[i], true, i > 0
 	}
 	for _, a := range e.supervisors {
 		x, y := began(a), began(cmp.Or(e.supervisor, a))

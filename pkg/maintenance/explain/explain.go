@@ -88,6 +88,7 @@ type Explainer struct {
 
 // attempts says how often explaining one session has failed.
 type attempts struct {
+	of      time.Time       // when the session was last written to; a session may go on and end again
 	tries   int             // that failed
 	due     time.Time       // when the next one may begin
 	waiting backoff.Backoff // between two
@@ -179,7 +180,7 @@ func (x *Explainer) isDue(e catalog.Entry, now time.Time) bool {
 		return false
 	}
 	a, known := x.failing.Get(e.Ref)
-	return !known || !now.Before(a.due)
+	return !known || !now.Before(a.due) || !a.of.Equal(e.LastWrite)
 }
 
 // explainAll explains sessions, the newest first and the namespaces in turns, until none is due. After each it pauses
@@ -207,7 +208,7 @@ func (x *Explainer) explainAll(ctx context.Context) error {
 // explain has a session's findings stored, unless they are by now. An error means that the session is tried again
 // later. After maxTries errors, or too many deaths of servers, it stores the reason instead and returns nil.
 func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
-	a := x.attemptsOf(e.Ref)
+	a := x.attemptsOf(e)
 	a.due = time.Now().Add(a.waiting.Next())
 	if x.isKept(ctx, e) {
 		x.opts.Learned(e.Ref)
@@ -224,7 +225,6 @@ func (x *Explainer) explain(ctx context.Context, e catalog.Entry) error {
 	}
 	if err == nil {
 		a.tries, a.deaths = 0, 0
-		a.waiting.Reset() // the session may go on and end again
 		x.results.WithLabelValues("ok").Inc()
 		x.opts.Learned(e.Ref)
 		return nil
@@ -290,12 +290,16 @@ func (x *Explainer) giveUp(ctx context.Context, e catalog.Entry, why error) erro
 	return x.opts.Keep(ctx, e.Ref, kept)
 }
 
-// attemptsOf returns the attempts at a session; it remembers new ones if there are none.
-func (x *Explainer) attemptsOf(ref layout.Session) *attempts {
-	a, known := x.failing.Get(ref)
+// attemptsOf returns the attempts at a session as it is; it remembers new ones if there are none. Of what was stored
+// before, only the deaths count.
+func (x *Explainer) attemptsOf(e catalog.Entry) *attempts {
+	a, known := x.failing.Get(e.Ref)
 	if !known {
-		a = &attempts{waiting: backoff.Backoff{Min: minWait, Max: maxWait}}
-		x.failing.Put(ref, a)
+		a = &attempts{}
+		x.failing.Put(e.Ref, a)
+	}
+	if !known || !a.of.Equal(e.LastWrite) {
+		*a = attempts{of: e.LastWrite, deaths: a.deaths, waiting: backoff.Backoff{Min: minWait, Max: maxWait}}
 	}
 	return a
 }

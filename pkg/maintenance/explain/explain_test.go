@@ -247,6 +247,30 @@ func TestGoesOnAgain(t *testing.T) {
 	})
 }
 
+// TestExplainedByAnother: likewise if each time somebody who opens the session is first.
+func TestExplainedByAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		e := w.end("team", "again")
+		must.OK(t, w.keep(t.Context(), e.Ref, keptBy(findings.KeptVersion, e.Ref, "failed")))
+		learned := false
+		x := w.server()
+		x.opts.Sessions = func() iter.Seq[catalog.Entry] {
+			return func(yield func(catalog.Entry) bool) { _ = learned || yield(e) }
+		}
+		x.opts.Learned = func(layout.Session) { learned = true }
+		x.Start()
+		defer x.Close()
+		for end := range 8 {
+			e.LastWrite, e.End, learned = time.Now(), time.Now(), false
+			time.Sleep(3 * time.Minute)
+			synctest.Wait()
+			must.True(t, learned, "the list does not learn of end %d", end)
+		}
+		says.Equal(t, w.tried["again"], 0, "it was loaded")
+	})
+}
+
 // TestKeepsWhatWasKnown: what an earlier version found out of a session that cannot be read any more stays, unless more
 // was stored of the session since.
 func TestKeepsWhatWasKnown(t *testing.T) {
@@ -324,8 +348,8 @@ func TestTimeEndsAfterTheFindings(t *testing.T) {
 		defer x.Close()
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
-		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || x.attemptsOf(slow.Ref).tries > 0 {
-			t.Errorf("%d tries failed: %v, %+v", x.attemptsOf(slow.Ref).tries, ok, head)
+		if head, ok := w.outcome(slow); !ok || head.Outcome != catalog.Failed || x.attemptsOf(slow).tries > 0 {
+			t.Errorf("%d tries failed: %v, %+v", x.attemptsOf(slow).tries, ok, head)
 		}
 	})
 }

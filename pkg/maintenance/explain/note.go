@@ -99,7 +99,7 @@ func (x *Explainer) takeOverNote(ctx context.Context) {
 	}
 	for e := range x.opts.Sessions() {
 		if e.Ref.String() == n.Session {
-			a := x.attemptsOf(e.Ref)
+			a := x.attemptsOf(e)
 			a.deaths = max(a.deaths, min(max(0, n.Deaths), maxDeaths)+1)
 			a.due = time.Now().Add(a.waiting.Next())
 			x.queue.remove(e.Ref)
