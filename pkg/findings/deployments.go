@@ -251,8 +251,8 @@ func (f *finding) namedIn(text string) bool {
 
 // addressPath matches an address of HTTP; its group is the path. That of a file, "s3://lake/orders", names nothing, nor
 // does one of Ray's dashboard.
-var addressPath = lazyregexp.New(
-	`\bhttps?://[^\s/]+(?:/api/(?:cluster_status|jobs|packages|serve|v0|version)\b\S*|(/\S+))`)
+var addressPath = lazyregexp.New(`\bhttps?://[^\s/]+(?:/api/(?:cluster_status|jobs|packages|serve|version|` +
+	`v0/(?:actors|cluster_events|jobs|logs|nodes|objects|placement_groups|runtime_envs|tasks|workers))\b\S*|(/\S+))`)
 
 // namesApplication reports whether a text names an application: its name counts if it is no plain word, is in single
 // quotes, follows the word "application", or is in the path of an address.

@@ -55,6 +55,8 @@ func TestNamesApplication(t *testing.T) {
 	for text, names := range map[string]bool{
 		"HTTP Error 500: http://10.0.0.7:8000/api":                                 true,
 		"for url: http://10.0.0.7:8000/api/predict":                                true,
+		"for url: http://10.0.0.7:8000/api/v0/orders":                              true,
+		"for url: http://ray.example/api/v0/actors?limit=100":                      false,
 		"Max retries exceeded with url: http://10.0.0.7:8265/api/jobs/":            false,
 		"404 Client Error for url: http://ray.example/api/serve/applications/.":    false,
 		"Failed to connect to Ray at address: http://127.0.0.1:8265/api/version, ": false,

@@ -35,8 +35,9 @@ type Options struct {
 
 // Loader loads sessions. Safe for concurrent use.
 type Loader struct {
-	opts  Options
-	loads *prometheus.CounterVec
+	opts    Options
+	loads   *prometheus.CounterVec
+	damaged prometheus.Counter
 	// background writes indexes; nil without Options.Writer.
 	background *index.Background
 
@@ -53,6 +54,10 @@ func New(opts Options) *Loader {
 		Help: "Sessions loaded, by what their tables were made of: events, an index, or an index and newer events " +
 			"(both).",
 	}, []string{"from"})}
+	l.damaged = promauto.With(opts.Registerer).NewCounter(prometheus.CounterOpts{
+		Name: "historyserver_session_loads_damaged_total",
+		Help: "Sessions loaded of which something was damaged or missing: their pages say what.",
+	})
 	l.verifying, l.stop = context.WithCancel(context.Background())
 	if opts.Writer != nil {
 		l.background = index.NewBackground(opts.Writer, opts.Registerer)
@@ -110,6 +115,9 @@ func (l *Loader) read(ctx context.Context, ref layout.Session, p *progress.Count
 		return nil, err
 	}
 	l.loads.WithLabelValues(sourceName(s)).Inc()
+	if len(s.Damage()) > 0 {
+		l.damaged.Inc()
+	}
 	return s, nil
 }
 

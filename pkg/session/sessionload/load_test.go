@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/sessiongen"
+	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -120,5 +121,21 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 	time.Sleep(time.Minute) // of the test's clock: longer than the cache rests between two refreshes
 	if n := size(); n != 11 {
 		t.Errorf("%d bytes after the last line was stored, want 11", n)
+	}
+}
+
+// TestDamageIsCounted: a session of which an object is damaged counts as such when it is loaded.
+func TestDamageIsCounted(t *testing.T) {
+	store := storetest.New()
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
+	grows := func(layout.Session, time.Time) bool { return true }
+	loader := New(Options{Store: store, Root: layout.DefaultRoot, Growing: grows, Log: logrus.New(),
+		Registerer: prometheus.NewRegistry()})
+	defer loader.Close()
+	for hour, chunk := range []layout.Compression{layout.Plain, layout.Zstd} {
+		key := layout.NodeEventsKey(layout.DefaultRoot, ref, rayid.Node{7}, time.Unix(int64(hour)*3600, 0))
+		must.OK(t, store.Put(t.Context(), layout.ChunkKey(key, 0, chunk), strings.NewReader("{}\n"))) // no Zstandard
+		must.Get(loader.load(t.Context(), ref, &progress.Counter{}, nil, nil))(t)
+		says.Equal(t, testutil.ToFloat64(loader.damaged), float64(hour), "damaged sessions after %s", key)
 	}
 }

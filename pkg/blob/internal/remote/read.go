@@ -50,10 +50,12 @@ var ErrUndescribed = errors.New("the server does not tell the size of an object,
 // errReplaced says that a further part would be of another version of an object.
 var errReplaced = fmt.Errorf("the object was replaced while it was being read: %w", os.ErrNotExist)
 
-// IfMatch is the condition on a version that is an ETag; "" if there is none: no object matches a weak ETag (W/"…"),
-// which proxies that compress make of others.
+// weak begins a weak ETag, without the quote at its end: proxies that compress make them of others.
+const weak = `W/"`
+
+// IfMatch is the condition on a version that is an ETag; "" if there is none: no object matches a weak ETag.
 func IfMatch(version string) string {
-	if version == "" || strings.HasPrefix(version, "W/") {
+	if version == "" || strings.HasPrefix(version, weak) {
 		return ""
 	}
 	return strconv.Quote(version)
@@ -118,7 +120,8 @@ func (r *reader) requestRange(length int64) (body io.ReadCloser, n int64, err er
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.version != "" && answer.Version != "" && answer.Version != r.version { // the server knows no such conditions
+	before, now := strings.TrimPrefix(r.version, weak), strings.TrimPrefix(answer.Version, weak)
+	if before != "" && now != "" && now != before { // the server knows no such conditions
 		_ = answer.Body.Close()
 		return nil, 0, errReplaced
 	}

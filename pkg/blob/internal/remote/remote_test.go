@@ -114,7 +114,8 @@ func TestReaderNoticesAnotherLength(t *testing.T) {
 
 // TestReaderNoticesAnotherVersion: where a server ignores the condition, no object is made of parts of two.
 func TestReaderNoticesAnotherVersion(t *testing.T) {
-	for second, want := range map[string]error{"2": os.ErrNotExist, "1": nil, "": nil} {
+	for second, want := range map[string]error{"2": os.ErrNotExist, "1": nil, "": nil, `W/"1`: nil,
+		`W/"2`: os.ErrNotExist} {
 		synctest.Test(t, func(t *testing.T) {
 			versions := []string{"1", second}
 			reader, err := NewReader(t.Context(), func(context.Context, string, int64, int64) (Answer, error) {
