@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rayhistory/historyserver/pkg/collector/node"
 )
 
 const (
@@ -30,16 +32,19 @@ type removedLog struct {
 
 // removeStoredLogs removes the logs of sessions that have ended and are completely stored. The rest of the session's
 // folder stays. A session has ended when its raylet does not listen and no process has one of its logs open to write;
-// session_latest and the newest session are spared in any case, since raylets of other network namespaces cannot be
-// seen.
+// the session that session_latest names, and the newest, are spared in any case, since raylets of other network
+// namespaces cannot be seen.
 func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
-	latest := latestSession(root, sessions)
-	room := maxRemoved
+	spared := []string{node.Latest(root)}
+	if n := len(sessions); n > 0 {
+		spared = append(spared, sessions[n-1])
+	}
+	room := maxRemoved // for logs that stay open
 	for tree := range t.lockedTrees() {
 		room -= len(tree.removed)
 	}
 	for _, tree := range t.allTrees() {
-		if tree.session == latest {
+		if slices.Contains(spared, tree.session) {
 			continue
 		}
 		if running, err := t.opts.Running(tree.session); running || err != nil {

@@ -55,6 +55,32 @@ func TestOnlyEndedSessionsAreRemoved(t *testing.T) {
 	}
 }
 
+// TestSparedSessions: the session that session_latest names and the newest keep their logs, though no raylet of them
+// can be seen, as of another container. The others do not.
+func TestSparedSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.deleteShipped = true
+		past := time.Now().Add(-time.Hour)
+		const linked, newest = "session_2026-02-01_00-00-00_000000_1", "session_2026-12-31_00-00-00_000000_1"
+		removed := map[string]bool{"session_2026-01-01_00-00-00_000000_1": true, linked: false, session: true, newest: false}
+		for name := range removed {
+			log := filepath.Join(r.tmp, name, "logs", "worker.out")
+			must.OK(t, os.MkdirAll(filepath.Dir(log), 0o755))
+			must.OK(t, os.WriteFile(log, []byte(first("a")), 0o644))
+			must.OK(t, os.Chtimes(log, past, past))
+		}
+		must.OK(t, os.Symlink(linked, filepath.Join(r.tmp, "session_latest")))
+		r.restart()
+		r.shipAll()
+		r.scan()
+		for name, want := range removed {
+			_, err := os.Stat(filepath.Join(r.tmp, name, "logs", "worker.out"))
+			says.Equal(t, os.IsNotExist(err), want, name+": its log was removed")
+		}
+	})
+}
+
 // TestRemovedWhileInUse: no line is lost of a process that outlives its raylet.
 func TestRemovedWhileInUse(t *testing.T) {
 	for name, hidden := range map[string]bool{"use is seen": false, "use is hidden": true} {
