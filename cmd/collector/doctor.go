@@ -100,7 +100,7 @@ func examineLimit(r *doctor.Report, name string, enough int) {
 // examineRay checks that Ray runs, that its logs can be read and, on a head, that its dashboard answers. It first
 // chooses the folder of Ray that further checks use, too.
 func (o *options) examineRay(ctx context.Context, r *doctor.Report) {
-	if err := o.chooseFolder(); err != nil {
+	if err := o.chooseRayFolder(); err != nil {
 		r.Warn("Ray", "%v: start it, or set --ray-tmp-dir", err)
 	} else if session := latestSession(o.RayTmpDir); session == "" {
 		r.Warn("Ray", "there is no session in %s: start Ray, or set --ray-tmp-dir", o.RayTmpDir)

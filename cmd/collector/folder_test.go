@@ -43,7 +43,7 @@ func TestChooseFolder(t *testing.T) {
 			}
 			o, _, err := read(args, nil)
 			must.OK(t, err)
-			err = o.chooseFolder()
+			err = o.chooseRayFolder()
 			var none *collector.NoRayError
 			if tt.want == "" {
 				says.True(t, errors.As(err, &none), "%v, want a NoRayError", err)
@@ -72,7 +72,7 @@ func TestOneFolder(t *testing.T) {
 	} {
 		o, _, err := read(append(tt.args, "--ray-cluster-name=c"), tt.env)
 		if err == nil {
-			err = o.chooseFolder()
+			err = o.chooseRayFolder()
 		}
 		says.True(t, err == nil && o.RayTmpDir == tt.want && o.SpoolDir == filepath.Join(tt.want, defaultSpool),
 			"%s: %v, %s, %s", name, err, o.RayTmpDir, o.SpoolDir)

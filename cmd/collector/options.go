@@ -271,7 +271,7 @@ func (o *options) complete(fs *pflag.FlagSet) error {
 	o.Redact, redactErr = redact.New(o.redact)
 	o.Token = snapshot.Token(o.authMode, o.authToken, snapshot.TokenFiles(o.authTokenPath, o.authByKubernetes))
 	o.Root, o.Namespace = o.storage.Root, layout.JoinNamespace(o.namespace, o.kubernetesCluster)
-	o.useFolder(o.RayTmpDir) // sets SpoolDir
+	o.useRayFolder(o.RayTmpDir) // sets SpoolDir
 	var known bool
 	o.EventCompression, known = compressions[o.eventCompression]
 	m.addIf(!known, "--event-compression=%q: want none, gzip or zstd", o.eventCompression)

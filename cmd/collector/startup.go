@@ -97,7 +97,8 @@ func (s *startup) await(ctx context.Context, signals <-chan os.Signal) (*collect
 }
 
 // tryOpen reads the settings, opens the ports that it can, and opens the collector. The store that an earlier attempt
-// opened is used again if its settings are the same.
+// opened is used again if its settings are the same. Then memory stays as it was planned, too: planning it warns of a
+// small limit, and there may be an attempt every second.
 func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 	o, log, mistakes := read(s.args, s.environ)
 	s.options, s.log = o, log
@@ -113,7 +114,7 @@ func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 		log.Errorf("ignored, because this version has no such setting: %s", unknown)
 	}
 	s.unknown = unknown
-	if err := o.chooseFolder(); err != nil {
+	if err := o.chooseRayFolder(); err != nil {
 		return nil, err
 	}
 	// Making the folders of the spool and of a local store must not make Ray's folder, too.
@@ -130,7 +131,8 @@ func (s *startup) tryOpen(ctx context.Context) (*collector.Collector, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.store, s.storage, s.eventBody = store, o.storage, o.limitMemory(os.DirFS("/"), log)
+		s.store, s.storage = store, o.storage
+		s.eventBody = o.limitMemory(os.DirFS("/"), log)
 	}
 	o.Log, o.Servers, o.Refused, o.EventBodyBytes = log, s.servers, s.refused, s.eventBody
 	return o.open(s.store, prometheus.NewRegistry())
@@ -171,18 +173,18 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ";
 // defaultSpool is the name of the spool's folder in Ray's temporary folder, unless --spool-dir names another one.
 const defaultSpool = ".rayhistory"
 
-// useFolder sets Ray's temporary folder and, unless --spool-dir names one, the spool's folder in it.
-func (o *options) useFolder(folder string) {
+// useRayFolder sets Ray's temporary folder and, unless --spool-dir names one, the spool's folder in it.
+func (o *options) useRayFolder(folder string) {
 	if o.SpoolDir == "" || o.SpoolDir == filepath.Join(o.RayTmpDir, defaultSpool) {
 		o.SpoolDir = filepath.Join(folder, defaultSpool)
 	}
 	o.RayTmpDir = folder
 }
 
-// chooseFolder uses the one of a worker's two possible temporary folders of Ray that has the latest session. Which one
-// Ray uses depends on the head and on Ray's version, so manifests may name both. The error is a NoRayError while
+// chooseRayFolder uses the one of a worker's two possible temporary folders of Ray that has the latest session. Which
+// one Ray uses depends on the head and on Ray's version, so manifests may name both. The error is a NoRayError while
 // neither has a session.
-func (o *options) chooseFolder() error {
+func (o *options) chooseRayFolder() error {
 	if o.rayHeadTmpDir == "" || o.rayHeadTmpDir == o.RayTmpDir {
 		return nil
 	}
@@ -191,7 +193,7 @@ func (o *options) chooseFolder() error {
 	case own == "" && heads == "":
 		return &collector.NoRayError{Folder: o.RayTmpDir + " or " + o.rayHeadTmpDir}
 	case heads > own: // names of sessions are in the order of their times
-		o.useFolder(o.rayHeadTmpDir)
+		o.useRayFolder(o.rayHeadTmpDir)
 	}
 	return nil
 }

@@ -53,8 +53,9 @@ type matcher struct {
 type wordMatch struct {
 	word            []byte
 	tag             bool   // word is a line, or its beginning, among the tags of the text for searches
-	clusters, texts []bool // by number; nil: none
-	kinds, outcomes []bool // by index in kinds and outcomes; nil: none
+	texts           []bool // by the number of a name; nil: in none
+	clusters        []bool // by number, whether its namespace or its own name is among texts; nil if texts is
+	kinds, outcomes []bool // by index in kinds and outcomes; nil: in none
 }
 
 // matcher makes a matcher of a filter for the sessions of some namespaces; allowed is nil for all. Users, labels, kinds
@@ -154,8 +155,8 @@ func (w *wordMatch) addRowsByName(b *block, has *rowSet) {
 	}
 	for i := range b.rows {
 		r := &b.rows[i]
-		inTexts := w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version])
-		if inTexts || w.kinds != nil && w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
+		inNames := w.texts != nil && (w.clusters[r.cluster] || w.texts[r.owner] || w.texts[r.version])
+		if inNames || w.kinds != nil && w.kinds[r.kind] || w.outcomes != nil && w.outcomes[r.outcome] {
 			has.add(i)
 		}
 	}

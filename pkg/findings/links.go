@@ -118,12 +118,9 @@ func (b *builder) showLookedUp(f *finding) {
 	}
 }
 
-// linkLostObject links a finding about a lost object to the node that died and that Ray's message, text, names, or else
-// to all nodes that died. kind is the type of Ray's error: if somebody freed the object, it links nothing.
-func (b *builder) linkLostObject(f *finding, kind, text string) {
-	if kind == "OBJECT_FREED" || kind == "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
-		return // somebody freed the object, or cancelled the task that made it
-	}
+// linkLostNode links a finding about what may have been lost with a node to the node that died and that Ray's message,
+// text, names, or else to all nodes that died, without those that were gone before the finding's job began.
+func (b *builder) linkLostNode(f *finding, text string) {
 	if named := b.lostNodeIn(text); !named.Nil() {
 		f.causedBy(b.lostNodes[named])
 		return

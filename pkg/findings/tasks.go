@@ -359,7 +359,10 @@ func (b *builder) taskOfKind(a *failedAttempt) (f *finding) {
 		f.Title = fmt.Sprintf("%s failed because an object was lost: %s", a.name,
 			strings.TrimSpace(output.FirstSentence(id)+" "+output.FirstSentence(why)))
 		f.addJob(a.job)
-		b.linkLostObject(f, kind, a.text)
+		// Somebody freed the object, or cancelled the task that made it: no node took it along.
+		if kind != "OBJECT_FREED" && kind != "OBJECT_UNRECONSTRUCTABLE_TASK_CANCELLED" {
+			b.linkLostNode(f, a.text)
+		}
 	default:
 		f = b.raisedBy(a)
 	}
@@ -402,7 +405,7 @@ func (b *builder) notScheduled(task, key, text string) *finding {
 	f := b.findOrAdd(Unschedulable, key)
 	f.Title = fmt.Sprintf("%s could not be scheduled: %s", task, output.FirstSentence(text))
 	if strings.Contains(text, pinnedNodeGone) {
-		b.linkLostObject(f, "", text)
+		b.linkLostNode(f, text)
 	}
 	return f
 }
