@@ -153,6 +153,11 @@ func TestRemovedLogIsMadeAgain(t *testing.T) {
 	for when, restart := range map[string]string{"": "", ", restarted": "restart; "} {
 		stories["with its inode"+when] = story{`write x a; settle; ` + away + `a b; ` + restart +
 			`rename ../../kept x; settle`, `x: a a b`}
+		const followed = `rename y ../../kept; overwrite ../../kept b; rename ../../kept x; settle` // has its inode
+		stories["with the inode of a followed log"+when] = story{`write x a; write y c; settle; remove x; settle
+			settle; ` + restart + followed, `x: a b; y: c`}
+		stories["rotated, with the inode of a followed log"+when] = story{`write x a; write y c; settle; ` + restart +
+			`rename x x.1; ` + followed, `x: a b; y: c; x.1:`}
 		stories["moved unseen"+when] = story{`write x a; settle; remove x; settle; settle; ` + restart +
 			`write x b c; move; settle`, `x: a b c`}
 		stories["empty, moved unseen"+when] = story{`write x a; settle; remove x; settle; settle; ` + restart +

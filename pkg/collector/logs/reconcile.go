@@ -159,6 +159,9 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 				f.stream.beginOverwritten(now, t.files[s.id])
 			}
 		} else {
+			if log, isIdle := t.idleAt(s); isIdle && !t.idle.isFile(log.idleFile, s) {
+				t.followAgain(log) // as admitCandidates does, which took s for the file that it replaced
+			}
 			unknown = append(unknown, s)
 		}
 	}
