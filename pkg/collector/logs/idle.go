@@ -272,7 +272,7 @@ func (t *tree) retireStored(now time.Time, unchanged time.Duration) {
 	for _, f := range t.files {
 		switch s := f.stream; {
 		case !f.isWhole(): // it was rotated, or a part of its stream
-			if s.state == listed && s.shippableBytes(f) == 0 {
+			if s.state != inFlight && s.shippableBytes(f) == 0 {
 				t.pinned++ // all that can be stored of it is
 			}
 		case s.state == listed && f.state == following && f.sizeIsExact && s.storedEnd == f.size &&

@@ -175,6 +175,13 @@ func TestRemovedLogIsMadeAgain(t *testing.T) {
 	})
 }
 
+// TestRotatedLogTakesNoPlace: a log that was rotated and is stored takes no place from others, also after a restart if
+// its newest file is gone: then nothing has the store listed for it.
+func TestRotatedLogTakesNoPlace(t *testing.T) {
+	tell(t, map[string]story{"newest gone": {`write x a; settle; rename x x.1; write x b; settle; remove x; settle; settle
+		write y c; restart; settle`, `x: a b; y: c`}}, func(r *rig) { logs.SetMaxFollowed(r.t, 1) })
+}
+
 // TestLogOfTwoNames: what a log that has two names gets is stored once for each of them at most, also if it is idle under
 // one of them for long.
 func TestLogOfTwoNames(t *testing.T) {
