@@ -64,8 +64,10 @@ func makeSubfolders(dir string) error {
 }
 
 // removeUnfinished removes files that a collector was writing when it was killed: no other one uses the locked folder.
+// Those of other programs of this user stay: the folder may be one that they also use.
 func (c *Collector) removeUnfinished() {
-	for _, pattern := range []string{"*.tmp", "*/*.tmp", "*/*/*.tmp"} {
+	for _, pattern := range []string{".sessions.json.*.tmp", ".chunks.jsonl.*.tmp", "logs/.session_*.tmp",
+		"snapshots/session_*/*.tmp"} {
 		left, _ := fs.Glob(os.DirFS(c.opts.SpoolDir), pattern) // the folder's own path is no pattern
 		for _, file := range left {
 			_ = os.Remove(filepath.Join(c.opts.SpoolDir, file))
