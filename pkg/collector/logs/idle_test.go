@@ -182,6 +182,15 @@ func TestRotatedLogTakesNoPlace(t *testing.T) {
 		write y c; restart; settle`, `x: a b; y: c`}}, func(r *rig) { logs.SetMaxFollowed(r.t, 1) })
 }
 
+// TestFollowedAgainThenMoved: a log that was followed again, and was moved with its folder before a restart, is stored
+// once, also if another node has begun a log of its name when it gets more.
+func TestFollowedAgainThenMoved(t *testing.T) {
+	moved := "../../prev-logs/" + session + "/" + nodeID.String() + "/logs/y"
+	tell(t, map[string]story{"": {`write x a; write y c; settle; write y tail; settle; move; second; restart; settle
+		settle; write y b; settle; write ` + moved + ` late; settle`, `y: c tail late; second/y: b; x: a`}},
+		func(r *rig) { logs.SetMaxFollowed(r.t, 1) })
+}
+
 // TestLogOfTwoNames: what a log that has two names gets is stored once for each of them at most, also if it is idle under
 // one of them for long.
 func TestLogOfTwoNames(t *testing.T) {

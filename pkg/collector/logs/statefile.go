@@ -306,6 +306,15 @@ func (t *tree) loadIdle() error {
 		}
 		index[i], _ = t.idle.nodeIndex(node)
 	}
+	type place struct {
+		key  idleKey
+		node rayid.Node
+	}
+	followed := make(map[place]bool) // by the state file: this one may have them, too, see idleLogs.again
+	for _, s := range t.streams {
+		followed[place{keyOfPath(t.dir, s.path), s.node}] = true
+		followed[place{keyOfPath(s.current.dir, s.path), s.node}] = true
+	}
 	record := make([]byte, binary.Size(idleEntry{}))
 	for {
 		var e idleEntry
@@ -313,7 +322,7 @@ func (t *tree) loadIdle() error {
 			return nil
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
-		if int(e.Node) < len(index) && e.N <= maxPrefix {
+		if int(e.Node) < len(index) && e.N <= maxPrefix && !followed[place{idleKey(e.Key), t.idle.nodes[index[e.Node]]}] {
 			t.idle.put(idleKey(e.Key), idleFile{prefixSum: e.Sum, ino: e.Ino, stamp: noStamp, prefixSize: e.N,
 				node: index[e.Node]})
 		}
