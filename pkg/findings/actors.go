@@ -61,12 +61,9 @@ var failedOn = lazyregexp.New(
 // formerProcesses returns the processes in which an actor ran before Ray started it again: those that were ready, and
 // those that ended in the actor's constructor, of which only the GCS's log tells.
 func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []moment.ActorProcess {
-	all := slices.Clone(state.FormerProcesses)
+	all := state.RestartedProcesses()
 	if state.Restarts == 0 {
 		return all
-	}
-	if last := state.Process(); !state.Placed && !last.Worker.Nil() {
-		all = append(all, last) // it ended before another one was ready
 	}
 	for _, m := range b.logs.about("gcs_server.out", failedOn(), 3, a.ID.String()) {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])

@@ -144,6 +144,17 @@ type ActorState struct {
 	FormerProcesses                    []ActorProcess // oldest first, without the last process
 }
 
+// RestartedProcesses returns the processes whose end made Ray start the actor again, the oldest first: those that
+// others followed, and the last one while none has. Why one ended, its worker's events say (WorkerAt), from Ray 2.58
+// on.
+func (s *ActorState) RestartedProcesses() []ActorProcess {
+	restarted := slices.Clone(s.FormerProcesses)
+	if last := s.Process(); !s.Placed && !last.Worker.Nil() {
+		restarted = append(restarted, last)
+	}
+	return restarted
+}
+
 // ActorProcess is one process an actor ran in.
 type ActorProcess struct {
 	Node   rayid.Node

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
@@ -107,6 +109,15 @@ func TestActorAt(t *testing.T) {
 		got := fmt.Sprintf("%s placed=%t pid=%d restarts=%d start=%d end=%d former=%d", s.State, s.Placed, s.PID,
 			s.Restarts, s.Started, s.Ended, len(s.FormerProcesses))
 		says.True(t, existed && got == want, "at %d: %t %s, want %s", at, existed, got, want)
+	}
+	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_02-00-00_000001_100"}
+	store := storetest.New()
+	must.OK(t, store.Create(t.Context(), layout.MarkerKey("log", ref), strings.NewReader("")))
+	stored := must.Get(session.Load(t.Context(), store, "log", ref, session.Options{Log: logrus.New()}))(t)
+	stored.Actors = []entities.Actor{*a}
+	for at, want := range map[int64]int{3: 0, 4: 1, 5: 1, 7: 2, 8: 2, 0: 2} {
+		m := &Moment{Session: stored, At: at, Env: NewEnv(logrus.New(), nil)}
+		says.Equal(t, len(m.EndedActorWorkers()), want, "workers that had ended at %d", at)
 	}
 	whole, _ := ActorAt(a, 0)
 	if got, want := (&Actor{ActorState: whole}).Processes(), []ActorProcess{{node1, rayid.Worker{3}, 9, 0},

@@ -234,7 +234,7 @@ func (m *Moment) EndedActorWorkers() map[string]bool {
 			gone := map[string]bool{}
 			for i := range m.Session.Actors {
 				state, _ := ActorAt(&m.Session.Actors[i], m.At)
-				for _, p := range state.FormerProcesses {
+				for _, p := range state.RestartedProcesses() {
 					gone[p.Worker.String()] = true
 				}
 				if state.State == Dead && !state.Worker.Nil() {
