@@ -34,9 +34,8 @@ func TestBackendsAreEverywhere(t *testing.T) {
 			continue
 		}
 		places := map[string]string{
-			"docs/backends.md":                 `| ` + "`" + name + "`",
-			"config/helm/values.yaml":          name,
-			"pkg/kubernetes/inject/options.go": name,
+			"docs/backends.md":        `| ` + "`" + name + "`",
+			"config/helm/values.yaml": name,
 		}
 		if name != "local" {
 			places["config/helm/values.yaml"] = "\n  " + name + ":\n"

@@ -9,6 +9,7 @@ package inject
 import (
 	"github.com/spf13/pflag"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube/kuberay"
 )
 
@@ -41,7 +42,7 @@ type Options struct {
 	// Replace writes a collector that a pod already has again.
 	Replace bool
 
-	// Backends are the names of the collector's storage backends, for Check; empty: any name will do.
+	// Backends are the names of the collector's storage backends, for Check and --help; empty: any name will do.
 	Backends       []string
 	StorageBackend string
 	StorageRootDir string   // empty: the collector's default
@@ -75,14 +76,14 @@ func Default() Options {
 	}
 }
 
-// AddFlags binds the options to flags.
+// AddFlags binds the options to flags. Backends must be set before.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Image, "image", o.Image, "image of the collector")
 	fs.StringVar(&o.PullPolicy, "image-pull-policy", o.PullPolicy, "Always, IfNotPresent or Never")
 	fs.BoolVar(&o.Native, "native", o.Native,
 		"add the collector as a native sidecar, which outlives Ray (Kubernetes 1.29 or later)")
 	fs.BoolVar(&o.Replace, "replace", o.Replace, "replace existing collectors")
-	fs.StringVar(&o.StorageBackend, "storage-backend", o.StorageBackend, "s3, gcs, azureblob, aliyunoss or local")
+	fs.StringVar(&o.StorageBackend, "storage-backend", o.StorageBackend, human.Or(o.Backends))
 	fs.StringVar(&o.StorageRootDir, "storage-root-dir", o.StorageRootDir,
 		"folder in the bucket for everything that is stored")
 	fs.StringArrayVar(&o.Args, "arg", o.Args,
