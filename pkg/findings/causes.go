@@ -58,7 +58,9 @@ func (b *builder) linkDeaths(f *finding, j *job) {
 	if j.id.Nil() {
 		return
 	}
-	earliest := func(x, y rayid.Worker) int { return cmp.Compare(b.deaths[x].at, b.deaths[y].at) }
+	earliest := func(x, y rayid.Worker) int {
+		return cmp.Or(cmp.Compare(b.deaths[x].at, b.deaths[y].at), slices.Compare(x[:], y[:])) // many die at once
+	}
 	for _, id := range slices.SortedFunc(maps.Keys(b.deaths), earliest) {
 		d := b.deaths[id]
 		ofJob := d.job == j.id || d.job.Nil() && len(b.jobs) <= 1

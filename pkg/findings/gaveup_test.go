@@ -1,6 +1,7 @@
 package findings_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -694,17 +695,39 @@ func TestTimeoutKills(t *testing.T) {
 	}
 }
 
+// exitedZero are a driver's events and those of workers, by the bytes of their IDs, that called sys.exit(0) at one time.
+func exitedZero(workers ...byte) []string {
+	events := append(rayevents.Of("NODE"), driverOf(1, "raysubmit_bad"))
+	for _, w := range workers {
+		id := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{w}, 28))
+		events = append(events,
+			eventOf("w"+id, "WORKER_DEFINITION_EVENT", "workerDefinitionEvent",
+				`"workerId": "`+id+`", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerType": "WORKER"`),
+			eventOf("wl"+id, "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent",
+				`"workerId": "`+id+`", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
+					`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
+	}
+	return events
+}
+
+// TestDiedAtOnce: of workers that died at the same time, always the same one's last words are told.
+func TestDiedAtOnce(t *testing.T) {
+	dir := submissionWithLog(t, 1,
+		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), exitedZero(7, 8, 9)...)
+	for _, w := range []string{"07", "08", "09"} {
+		storeLog(t, dir, fmt.Sprintf("worker-%s-00000001-7.err", strings.Repeat(w, 28)), "FATAL: no licence for seat "+w+"\n")
+	}
+	for range 12 {
+		_, chain := badJob(t, dir)
+		says.True(t, len(chain) == 2 && strings.HasSuffix(chain[1].Title, ": FATAL: no licence for seat 09"), "%+v", chain)
+	}
+}
+
 // TestExitZero: Ray 2.60 counts a task as finished that called sys.exit(0), but raises a WorkerCrashedError where its
 // result is awaited.
 func TestExitZero(t *testing.T) {
-	events := append(rayevents.Of("NODE"), driverOf(1, "raysubmit_bad"),
-		eventOf("w", "WORKER_DEFINITION_EVENT", "workerDefinitionEvent",
-			`"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "nodeId": "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "workerType": "WORKER"`),
-		eventOf("wl", "WORKER_LIFECYCLE_EVENT", "workerLifecycleEvent",
-			`"workerId": "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBw==", "jobId": "AAAAAQ==", "stateTransitions": [{"state": "DEAD", "timestamp": "2026-11-22T10:15:58Z", "endTimeMs": "1795342558000", `+
-				`"deathInfo": {"exitType": "SYSTEM_ERROR", "exitDetail": "The leased worker has unrecoverable failure. Worker is requested to be destroyed when it is returned. Worker exits with an exit code 0."}}]`))
 	dir := submissionWithLog(t, 1,
-		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), events...)
+		trace("ray.exceptions.WorkerCrashedError: The worker died unexpectedly while executing this task."), exitedZero(7)...)
 	_, chain := badJob(t, dir)
 	says.True(t, len(chain) == 2 && chain[1].Kind == findings.WorkerDied &&
 		chain[1].Title == "A worker of job raysubmit_bad died: exit code 0" && chain[1].Severity == findings.Error,
