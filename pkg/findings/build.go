@@ -140,6 +140,7 @@ type builder struct {
 	goesOn         bool // the session went on after the requested moment
 	nodes          moment.Nodes
 	lostNodes      map[rayid.Node]*finding // the findings about nodes that died, by the nodes
+	slowToGrow     []match                 // what Serve said of deployments that waited in vain for more replicas
 	clusterDeleted Evidence                // that KubeRay deleted the cluster; zero if nothing says so
 	gcsFinding     func() *finding         // gcsEnded, which looks once
 

@@ -260,11 +260,17 @@ func (e *driverEnd) lastPrinted() string {
 	if _, at := output.Signal(text); at >= 0 && crashed {
 		text = text[:at]
 	}
-	if text = output.BeforeSignal(text); !crashed && !output.EndsInError(text) {
-		return ""
+	if above := output.BeforeSignal(text); crashed || output.EndsInError(above) {
+		return output.LastError(above)
+	} else if last := output.LastErrorOrLine(above); endsProcess().MatchString(last) &&
+		above != strings.TrimRight(text, "\r\n ") {
+		return last // of the script that sent the signal
 	}
-	return output.LastError(text)
+	return ""
 }
+
+// endsProcess matches what a script says that ends a process of its own: "no checkpoint for 30 min, stopping pid 431".
+var endsProcess = lazyregexp.New(`(?i)\b(?:kill|stopp|end|terminat|abort)ing\b`)
 
 // signalOf returns the signal that an exit code stands for, such as "SIGKILL"; "" if it stands for none. Python gives
 // such codes below 0, shells above 128.

@@ -154,8 +154,8 @@ func envFailure(j *job) string {
 // driverKilled adds the finding about a driver that a signal ended. What the log says of a crash belongs to that end
 // only if it stands behind the last traceback.
 func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
-	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (exit code %d)", j.name(), e.signal,
-		e.code)
+	f := b.jobFinding(DriverKilled, j, "The driver of job %s was ended by %s (%sexit code %d)", j.name(), e.signal,
+		limits[e.signal], e.code)
 	if said, at := output.Crash(e.log.text); said != "" && at > e.traceAt {
 		f.Title += ": " + said
 	} else if said = e.lastPrinted(); said != "" {
@@ -170,6 +170,9 @@ func (b *builder) driverKilled(j *job, e *driverEnd) *finding {
 	}
 	return f
 }
+
+// limits says which limit of a process the kernel had enforced by a signal.
+var limits = map[string]string{"SIGXCPU": "CPU time limit exceeded, ", "SIGXFSZ": "File size limit exceeded, "}
 
 // driverRaised returns the finding about a driver whose log has an exception. If the exit code or a later error shows
 // that the driver may have gone on, the title does not say that the exception ended it.

@@ -28,7 +28,7 @@ func (b *builder) addEarlierFailures() {
 			continue
 		}
 		// each says what came before the root; "" if it knows of nothing
-		sources := []func(end, root *finding) string{b.requestCut, b.earlierFailure}
+		sources := []func(end, root *finding) string{b.requestCut, b.earlierFailure, b.tooFewReplicas}
 		switch {
 		case end.Kind == Entrypoint: // nothing ran yet that could have failed, but what should have brought the script
 			sources = []func(end, root *finding) string{func(end, _ *finding) string { return end.earlierError }}
@@ -221,7 +221,8 @@ func (f *finding) isSymptom() bool {
 		notLetIn().MatchString(raised.Message)
 	toldBefore := inOwnWords(raised) && tellsOfOthers(raised, raised.Message) ||
 		wordless(raised) || toldElsewhere().MatchString(raised.String()) || output.OnlyFailed(raised.Message)
-	return notInTime || notThere || toldBefore
+	ofPeer := raised.Type == "" && strings.Contains(f.Title, output.CollectiveTimeout) // another process did not come
+	return notInTime || notThere || toldBefore || ofPeer
 }
 
 // lostPeer reports whether a failure is that a connection was refused or lost, and a process that had died in the

@@ -39,6 +39,7 @@ type finding struct {
 	ignored      bool   // its program said that it may fail
 	late         bool   // worker processes were still starting when Ray gave them up, as on a node with too much to do
 	ofArgument   bool   // an actor was not created because an argument of its constructor had failed
+	keptOut      bool   // it is about pods that did not run, or could not be made
 	detached     bool   // it is about an actor that lives longer than its job, so that others may lack it
 }
 

@@ -193,8 +193,12 @@ func (b *builder) programFailed(j *job) {
 	if !e.hasException() || handled || !output.FromModule(e.trace) || e.raised.Type == "BrokenPipeError" {
 		return
 	}
-	f := b.jobFinding(JobFailed, j, "Job %s counts as a success, but an exception ended a program of its entrypoint: %s",
-		j.name(), e.raised)
+	how := "an exception ended"
+	if strings.TrimSpace(output.Behind(e.trace, e.raised)) != "" {
+		how = "an exception may have ended" // or what follows is of the same program
+	}
+	f := b.jobFinding(JobFailed, j, "Job %s counts as a success, but %s a program of its entrypoint: %s", j.name(), how,
+		e.raised)
 	f.raised, f.Severity = e.raised, Warning
 	f.addEvidence(b.tracebackEvidence(&e))
 	f.addEvidence(b.jobEvidence(j, j.Message))

@@ -223,43 +223,54 @@ var (
 		"FailedScheduling": "could not be scheduled", "Failed": podNotStarted, "BackOff": podNotStarted,
 		"ErrImageNeverPull": podNotStarted, "InspectFailed": podNotStarted, "FailedCreatePodSandBox": podNotStarted,
 		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted,
-		"UnexpectedAdmissionError": podNotStarted,
-		"FailedMount":              "has a volume that could not be mounted",
-		"FailedAttachVolume":       "has a volume that could not be attached",
-		"FailedMapVolume":          "has a volume that could not be mounted",
+		"PodUnschedulable":   "could not be scheduled", // by YuniKorn
+		"FailedMount":        "has a volume that could not be mounted",
+		"FailedAttachVolume": "has a volume that could not be attached",
+		"FailedMapVolume":    "has a volume that could not be mounted",
 	}
+	// stopsNoPod holds reasons of warnings that keep no pod from starting, as others do: it was not admitted, say.
+	stopsNoPod = []string{"Unhealthy", "ProbeWarning", "DNSConfigForming", "FailedToRetrieveImagePullSecret"}
 	// podEnded holds reasons why a running pod ended.
 	podEnded = map[string]string{
 		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted",
 		"TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady":         "was on a machine that was lost", "OOMKilling": "ran out of memory",
 		"OOMKilled": "ran out of memory", "ScaleDown": "was removed with its machine",
+		"DeadlineExceeded": "was ended", deletedWorker: "was deleted by KubeRay",
+		stoppedByQueue: endedWithCluster, deletedCluster: endedWithCluster, deletedPods: endedWithCluster,
 	}
 )
 
 const (
-	podKind        = "Pod"
-	podNotStarted  = "could not be started"
-	started        = "Started"
-	killing        = "Killing"
-	deletedCluster = "DeletedRayCluster" // by KubeRay, for its RayJob: at a deadline, or because that ended
-	stoppedByQueue = "Stopped"           // by Kueue, which suspends what KubeRay then ends: to make room, say
-	itsPod         = "; its pod "        // how the title of a node goes on with what ended it
-	maxName        = 253                 // bytes; Kubernetes' own limit
+	podKind          = "Pod"
+	podNotStarted    = "could not be started"
+	started          = "Started"
+	killing          = "Killing"
+	deletedWorker    = "DeletedWorkerPod"  // by KubeRay, as the two below: one, or those of a group of workers
+	deletedPods      = "DeletedPod"        // all of the cluster, which is suspended or gets other pods
+	deletedCluster   = "DeletedRayCluster" // for its RayJob: at a deadline, or because that ended
+	stoppedByQueue   = "Stopped"           // by Kueue, which suspends what KubeRay then ends: to make room, say
+	endedWithCluster = "was ended with its cluster"
+	itsPod           = "; its pod " // how the title of a node goes on with what ended it
+	maxName          = 253          // bytes; Kubernetes' own limit
 )
 
 // podFailure returns, for a title, what happened to the object of an event; "" if that is no failure. startedAt is when
-// the containers of the object, a pod, were last started (Unix ns; 0 if that is not known).
-func podFailure(e *moment.PlatformEvent, startedAt int64) string {
+// the containers of the object, a pod, were last started, or when the object, a cluster, last got a pod (Unix ns; 0 if
+// not known). ofNode says that a node of Ray ran in the pod. keptOut says that a pod did not run, or could not be made.
+func podFailure(e *moment.PlatformEvent, startedAt int64, ofNode bool) (how string, keptOut bool) {
+	warns := e.Severity == "WARNING"
 	switch {
-	case e.ObjectKind != podKind && e.Severity == "WARNING" && strings.HasPrefix(e.Reason, "Failed"):
-		return "reports " + e.Reason // an event of KubeRay's operator about a cluster, a job or a service
+	case e.ObjectKind != podKind && warns && strings.HasPrefix(e.Reason, "Failed"): // by KubeRay's operator
+		return "reports " + e.Reason, strings.HasPrefix(e.Reason, "FailedToCreate") && e.Time > startedAt
 	case e.ObjectKind != podKind:
-		return ""
+		return "", false
 	case e.Time > startedAt && podNotRunning[e.Reason] != "":
-		return podNotRunning[e.Reason]
+		return podNotRunning[e.Reason], true
+	case podEnd(e) == "" && startedAt == 0 && !ofNode && warns && !slices.Contains(stopsNoPod, e.Reason):
+		return podNotStarted, true
 	}
-	return podEnd(e)
+	return podEnd(e), strings.HasPrefix(e.Message, "The node had condition: ") // so it was not admitted
 }
 
 // podEnd returns, for a title, how a running pod ended, as an event about it says; "" if the event says nothing of it.
@@ -270,6 +281,40 @@ func podEnd(e *moment.PlatformEvent) string {
 	return podEnded[e.Reason]
 }
 
+var (
+	// deletedByKubeRay matches which pod KubeRay deleted, or the pods of which group (raycluster_controller.go).
+	deletedByKubeRay = lazyregexp.New(`[Pp]od [^\s/]+/([^\s;,]+)|suspended worker group (\S+)`)
+	// containerEnd matches how the container of such a pod had ended, as Go prints it.
+	containerEnd = lazyregexp.New(`&ContainerStateTerminated\{ExitCode:(-?\d+),Signal:\d+,Reason:(\w*),.*`)
+)
+
+// endsCluster reports whether an event says that the session's cluster was ended.
+func (b *builder) endsCluster(e *moment.PlatformEvent) bool {
+	which := strings.TrimSuffix(e.Message, " during suspend")
+	return e.ObjectKind != podKind && (e.Reason == stoppedByQueue || e.Reason == deletedPods ||
+		e.Reason == deletedCluster && strings.HasSuffix(which, "/"+b.session.Ref.Cluster))
+}
+
+// nodesEndedBy returns, of the findings about nodes that died, by the names of their pods, those whose pods an event is
+// about. What ends a cluster, or a group of workers, counts for nodes that died within a minute after it.
+func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding) (nodes []*finding) {
+	name, prefix := e.ObjectName, b.session.Ref.Cluster+"-" // of a pod, or of all pods
+	switch m := deletedByKubeRay().FindStringSubmatch(e.Message); {
+	case b.endsCluster(e):
+	case e.Reason == deletedWorker && m != nil:
+		name, prefix = m[1], prefix+m[2]+"-worker-"
+	default:
+		prefix = "/" // begins no name
+	}
+	for pod, f := range lost {
+		if f != nil && (pod == name || strings.HasPrefix(pod, prefix) &&
+			f.first >= e.Time && f.first-e.Time <= nodeNoticedLate) {
+			nodes = append(nodes, f)
+		}
+	}
+	return nodes
+}
+
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. If the pod was that of a node that
 // died, what ended it becomes evidence of the finding about the node.
 func (b *builder) readPods() {
@@ -277,17 +322,17 @@ func (b *builder) readPods() {
 	if b.stopOn(err) {
 		return
 	}
-	startedAt := map[string]int64{} // by the pod's name
+	startedAt := map[string]int64{} // by the name of the pod, or of the cluster that got one
 	for i := range events {
 		e := &events[i]
 		for _, name := range []*string{&e.ObjectKind, &e.ObjectName, &e.Reason} {
 			*name = output.Clip(*name, maxName) // the list is our own copy
 		}
-		if e.Reason == started && e.ObjectKind == podKind {
+		if e.Reason == started && e.ObjectKind == podKind || e.Reason == "CreatedWorkerPod" {
 			startedAt[e.ObjectName] = max(startedAt[e.ObjectName], e.Time)
 		}
 	}
-	lost := map[string]*finding{} // by the names of their pods, which are those of their hosts
+	lost := map[string]*finding{} // by the names of their pods, which are those of their hosts; nil for nodes that live
 	for _, node := range b.nodes.All {
 		if id, err := rayid.Parse[rayid.Node](node.ID); err == nil && node.Hostname != "" {
 			lost[node.Hostname] = cmp.Or(b.lostNodes[id], lost[node.Hostname])
@@ -300,31 +345,40 @@ func (b *builder) readPods() {
 			Source: "event", Time: timestamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName,
 				e.Reason, message), Link: b.link("#/platform-events"),
 		}
-		if node := lost[e.ObjectName]; node != nil && e.ObjectKind == podKind &&
-			(podEnd(e) != "" || e.Reason == killing) {
-			node.addEvidence(evident)
-			how, early := podEnd(e), node.first-e.Time > int64(lookBack)
-			if how != "" && !early && !strings.Contains(node.Title, itsPod) {
-				node.appendTitle(itsPod + how + ": " + output.Clip(output.FirstSentence(message), output.MaxTitle))
+		how, said := podEnd(e), output.FirstSentence(containerEnd().ReplaceAllString(message, "$2, exit code $1"))
+		if how != "" || e.Reason == killing {
+			nodes := b.nodesEndedBy(e, lost)
+			for _, node := range nodes {
+				node.addEvidence(evident)
+				early := node.first-e.Time > int64(lookBack)
+				if how != "" && !early && !strings.Contains(node.Title, itsPod) {
+					node.appendTitle(itsPod + how + ": " + said)
+				}
 			}
-			continue
+			if len(nodes) > 0 && e.ObjectKind == podKind {
+				continue
+			}
 		}
-		deleted := e.Reason == deletedCluster && strings.HasSuffix(e.Message, "/"+b.session.Ref.Cluster)
 		switch {
 		case e.ObjectKind == podKind:
 		case e.Reason == started: // again, by Kueue
 			b.clusterDeleted = Evidence{}
-		case e.Reason == stoppedByQueue, deleted && b.clusterDeleted.Text == "": // the first one says why
+		case e.Reason == stoppedByQueue, b.endsCluster(e) && b.clusterDeleted.Text == "": // the first one says why
 			b.clusterDeleted = evident
 		}
-		failure := podFailure(e, startedAt[e.ObjectName])
+		_, ofNode := lost[e.ObjectName]
+		failure, keptOut := podFailure(e, startedAt[e.ObjectName], ofNode)
 		if failure == "" {
 			continue
 		}
-		said := output.FirstSentence(message)
+		// Of a long error of Go that many layers passed on, the last ones say why.
+		layers := strings.Split(message, ": ")
+		if n := len(layers); failure == podNotStarted && len(message) > 2*output.MaxTitle/3 && n > 3 {
+			said = layers[0] + ": … " + strings.Join(layers[n-2:], ": ")
+		}
 		f := b.findOrAdd(Pod, failure+output.Normalised(said))
 		// the cluster lacked the pod's resources, but no event says whether a job failed because of that
-		f.Severity = Warning
+		f.Severity, f.keptOut = Warning, f.keptOut || keptOut
 		f.addName(e.ObjectName)
 		f.Title = fmt.Sprintf("%s %s %s: %s", e.ObjectKind, listNames(f.names), failure, said)
 		entity := Entity{Type: strings.ToLower(e.ObjectKind), ID: e.ObjectName, Name: e.ObjectName, Link: evident.Link}

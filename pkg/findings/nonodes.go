@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -44,19 +43,9 @@ func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
 		}
 	}
 	for _, pod := range b.findings {
-		if pod.neverRan() && pod.last >= f.first-int64(lookBack) && pod.first-noticedLate <= until {
+		if pod.keptOut && pod.last >= f.first-int64(lookBack) && pod.first-noticedLate <= until {
 			return pod.Title, pod.Evidence[0]
 		}
 	}
 	return "", shown
-}
-
-// neverRan reports whether a finding is about a pod that did not run.
-func (f *finding) neverRan() bool {
-	for _, how := range podNotRunning {
-		if strings.HasPrefix(f.key, Pod+"\x00"+how) {
-			return true
-		}
-	}
-	return false
 }

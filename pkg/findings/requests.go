@@ -59,6 +59,19 @@ func (b *builder) requestCut(end, root *finding) string {
 	})
 }
 
+// tooFewReplicas returns, for the title of root, which deployment of Serve waited in vain for more replicas when a
+// client of a job got no answer in time; "" if none did. Ray's own timeouts are about tasks.
+func (b *builder) tooFewReplicas(end, root *finding) (said string) {
+	gaveUp := root.raised.Type != "GetTimeoutError" && clientGaveUp().MatchString(root.raised.String())
+	for _, m := range b.slowToGrow {
+		if gaveUp && m.at >= end.ended.Start && m.at <= end.last {
+			said = m.groups[1]
+			root.addEvidence(b.lineEvidence(m))
+		}
+	}
+	return said
+}
+
 // failedRequest has what matches Serve's record of a request that failed, with the exception below it, and then what
 // matches any error of a replica. That may be about a request, too: an application for language models or the program's
 // own handler logs it. Or the program got over it.

@@ -399,7 +399,8 @@ var replicaSlow = controllerLine("WARNING", `(Deployment '([^']*)' in applicatio
 
 // replicasSlow finds deployments whose replicas had not started when the session ended: the controller's log says that
 // they take long, and no later line says that one started. A deployment that already served and only wanted more
-// replicas does not count: what is said last about its size is that Serve scaled it up from at least one.
+// replicas, as what is said last about its size is that Serve scaled it up from at least one, is only remembered, for
+// clients that got no answer.
 func (c *controllerLog) replicasSlow() {
 	sizes, scalesUp := c.logs.matches(c.log, resized()), map[string]bool{}
 	for _, m := range c.logs.matches(c.log, replicaSlow()) {
@@ -408,7 +409,11 @@ func (c *controllerLog) replicasSlow() {
 			scalesUp[said[2]] = said[1] == "Upscaling" && !strings.Contains(said[0], "running replicas: 0.")
 		}
 		deployment, app := m.groups[2], m.groups[3]
-		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) || scalesUp[deployment] {
+		if len(c.broken[deployment]) > 0 || c.startedAfter(m.to, "deployment", deployment) {
+			continue
+		}
+		if scalesUp[deployment] {
+			c.slowToGrow = append(c.slowToGrow, m)
 			continue
 		}
 		said, shown := c.logEntry(m)

@@ -202,7 +202,7 @@ func LastCrash(log string) string {
 var crashEcho = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
 	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
 
-const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault)`
+const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault|Hangup|(?:CPU time|File size) limit exceeded)`
 
 // BeforeSignal returns a log without the lines at its end that only say that a signal ended the program.
 func BeforeSignal(log string) string {

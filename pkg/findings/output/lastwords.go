@@ -60,6 +60,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	own, lines := 0, 0       // how many lines were looked at: without a level, and in all
 	told := ""               // the worker that said the last known error
 	message := onlyWords(known[strings.LastIndex(known, ": ")+1:])
+	ofCollective := strings.Contains(known, CollectiveTimeout)
 	known = onlyWords(known)
 	for c := range candidates {
 		beginsTraceback := strings.HasPrefix(c.said, TracebackStart) || strings.HasPrefix(c.said, "Exception ignored ")
@@ -78,7 +79,8 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 			continue
 		case c.passing && own > 0: // the program printed more below it: it went on
 			continue
-		case c.heading && c.who == told: // that error was in the traceback
+		case c.heading && c.who == told, // that error was in the traceback
+			strings.Contains(c.said, CollectiveTimeout) && ofCollective:
 			continue
 		case repeated(known, c.said), len(message) >= minMessage && triesAgain().MatchString(c.said) &&
 			strings.Contains(onlyWords(c.said), message):
@@ -101,6 +103,8 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 	return found
 }
 
+// CollectiveTimeout is what torch says, in several lines, as it ends a process that had waited for others.
+const CollectiveTimeout = "collective operation timeout"
 const minMessage = 16 // letters and figures: of a shorter message other lines may have the words
 
 // triesAgain matches what tells of an error before its next attempt.
@@ -320,6 +324,11 @@ func (w *workerOutput) candidates(onlyLast bool, conditions []func(line string) 
 			c.worth = asked + worth(i)
 		}
 		c.line, c.passing = w.lines[c.line], false
+		// Of plain errors below each other the first says why: a function that fails prints before its callers do.
+		if n := len(all); n > 0 && c.worth == anError && isPlainError(c.text) && all[n-1].worth == anError &&
+			all[n-1].line == c.line+1 && isPlainError(all[n-1].text) {
+			all[n-1].worth = stepFailed
+		}
 		all = append(all, c)
 	}
 	return all
