@@ -322,7 +322,8 @@ func (t *tree) loadIdle() error {
 			return nil
 		}
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
-		if int(e.Node) < len(index) && e.N <= maxPrefix && !followed[place{idleKey(e.Key), t.idle.nodes[index[e.Node]]}] {
+		known := int(e.Node) < len(index) && e.N <= maxPrefix
+		if known && !followed[place{idleKey(e.Key), t.idle.nodes[index[e.Node]]}] {
 			t.idle.put(idleKey(e.Key), idleFile{prefixSum: e.Sum, ino: e.Ino, stamp: noStamp, prefixSize: e.N,
 				node: index[e.Node]})
 		}
