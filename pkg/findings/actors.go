@@ -53,10 +53,15 @@ func (b *builder) readActors() {
 	}
 }
 
-// failedOn matches the GCS's line about a process of an actor that ended and that Ray starts again
-// (gcs_actor_manager.cc). Of a process that ended in the actor's constructor no event names the worker.
+// failedOn matches the GCS's line about a process of an actor that ended (gcs_actor_manager.cc), and whether Ray starts
+// the actor again. Of a process that ended in the actor's constructor no event names the worker.
 var failedOn = lazyregexp.New(
-	`Actor is failed on worker ([0-9a-f]{56}) at node ([0-9a-f]{56}), need_reschedule = 1, .* actor_id=([0-9a-f]{32})\b`)
+	`Actor is failed on worker ([0-9a-f]{56}) at node ([0-9a-f]{56}), need_reschedule = ([01]), .* actor_id=([0-9a-f]{32})\b`)
+
+// failedProcesses returns the matches of failedOn about an actor, in the log's order.
+func (b *builder) failedProcesses(a *entities.Actor) []match {
+	return b.logs.about("gcs_server.out", failedOn(), 4, a.ID.String())
+}
 
 // formerProcesses returns the processes in which an actor ran before Ray started it again: those that were ready, and
 // those that ended in the actor's constructor, of which only the GCS's log tells.
@@ -65,10 +70,10 @@ func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []
 	if state.Restarts == 0 {
 		return all
 	}
-	for _, m := range b.logs.about("gcs_server.out", failedOn(), 3, a.ID.String()) {
+	for _, m := range b.failedProcesses(a) {
 		worker, err := rayid.Parse[rayid.Worker](m.groups[1])
 		known := slices.ContainsFunc(all, func(p moment.ActorProcess) bool { return p.Worker == worker })
-		if err == nil && !known && worker != state.Worker {
+		if err == nil && !known && m.groups[3] == "1" && worker != state.Worker {
 			node, _ := rayid.Parse[rayid.Node](m.groups[2]) // the expression matched 56 hexadecimal digits
 			all = append(all, moment.ActorProcess{Node: node, Worker: worker, Left: m.at})
 		}
@@ -96,6 +101,9 @@ const argumentFailed = "At least one of the input arguments for this task could 
 // resources that no node had, memory, the node, and at last how the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment.Cause) {
 	name, key := actorName(a), a.Job.String()+a.Class
+	if failed := b.failedProcesses(a); state.Worker.Nil() && state.Restarts == 0 && len(failed) > 0 {
+		state.Worker, _ = rayid.Parse[rayid.Worker](failed[0].groups[1]) // it ended in the constructor
+	}
 	d, known := b.deaths[state.Worker] // how its process ended
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: timestamp(state.Ended), Text: c.Text,
 		Link: b.link("#/actors/%s", a.ID)}
@@ -117,7 +125,7 @@ func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment
 	case c.Context == "runtimeEnvFailedContext":
 		f = b.envFailed(a.Job, name, c.Text)
 	case c.Context == "actorUnschedulableContext":
-		f = b.notScheduled("Actor "+name, key, c.Text)
+		f = b.notScheduled("Actor "+name, key, c.Text, a.Job)
 	case c.Context == outOfMemory || known && d.exit == exitOutOfMemory || strings.Contains(c.Text, exitOutOfMemory):
 		f = b.outOfMemory(a.Job, state.Node, name, c.Text)
 	case c.Reason == "NODE_DIED" || b.lostNodes[state.Node] != nil && !known: // it did not end by itself
@@ -311,8 +319,12 @@ func tidies(call string) bool {
 // runsForRay reports whether a job's actors of a class are Ray's own, so that only Ray calls their methods. How they
 // end is told by the findings about what they serve: a job or a deployment of Serve.
 func (b *builder) runsForRay(class string, job rayid.Job) bool {
-	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) ||
-		slices.Contains(trainsOwn, class) && b.trainJobs()[job]
+	return slices.Contains(raysOwn, class) || strings.HasPrefix(class, replicaClass) || b.isTrainsOwn(class, job)
+}
+
+// isTrainsOwn reports whether a job's actors of a class are made by the controller of a Train run for itself.
+func (b *builder) isTrainsOwn(class string, job rayid.Job) bool {
+	return slices.Contains(trainsOwn, class) && b.trainJobs()[job]
 }
 
 // printsForRay reports whether Ray itself prints what a job's actors of a class print. It differs from runsForRay in

@@ -27,6 +27,8 @@ func TestAdvice(t *testing.T) {
 		"TypeError: cannot pickle '_thread.lock' object":                                               "inspect_serializability",
 		"redis.exceptions.ConnectionError: Error 111 connecting to redis:6379. Connection refused.":    "service runs",
 		"botocore.exceptions.ClientError: An error occurred (AccessDenied)":                            "credentials",
+		"ray.exceptions.TaskUnschedulableError: The task is not schedulable: " + pinned:                "soft=True",
+		"OSError: libsox.so.3: cannot open shared object file: No such file or directory":              "library of the system in the image of all nodes",
 		"FileNotFoundError: [Errno 2] No such file or directory: '/mnt/x'":                             "other nodes do not see",
 		"RuntimeError: Unable to set up cluster storage with the following settings:\nStorageContext<": "all nodes share",
 		"ValueError: The actor A is too large (228 MiB > FUNCTION_SIZE_ERROR_THRESHOLD=95 MiB).":       "ray.put",

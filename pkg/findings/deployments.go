@@ -298,7 +298,11 @@ func (f *finding) replicaIn(text string) bool {
 	})
 }
 
-// usesServe reports whether Serve was started in the session.
-func (b *builder) usesServe() bool {
+// maybeServes reports whether a driver may stay for what it serves: its log tells of Serve, or is not stored, and Serve
+// was started in the session.
+func (b *builder) maybeServes(log *logText) bool {
+	if log.text != "" && !strings.Contains(log.text, "Serve") {
+		return false
+	}
 	return slices.ContainsFunc(b.session.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
 }

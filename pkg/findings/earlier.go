@@ -152,7 +152,8 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	ofJob, until := j.hasDriver(f.job), root.last
 	named := (ofJob || f.Kind == Serve) && root.speaksOf(f)
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		askedServer := root == end || named || serverError().MatchString(root.raised.Message)
+		mayServe := end.Kind != Unended || f.servesJob(j, b.driverLog(j), len(b.jobs) == 1)
+		askedServer := root == end && mayServe || named || serverError().MatchString(root.raised.Message)
 		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
 			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
@@ -360,7 +361,11 @@ func (b *builder) printedInJob(end, root *finding) string {
 	if !isSure && (hasNothing || root.raised.Type == "KeyError") {
 		byOther = b.printedByOther(root, j.id)
 	}
-	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text), "")
+	// The autoscaler prints what another job asks for into the logs of all drivers.
+	askedByOther := slices.ContainsFunc(b.findings, func(f *finding) bool {
+		return f.Kind == Unschedulable && !f.job.Nil() && !j.hasDriver(f.job)
+	})
+	byRay := encloseIfAny("Ray printed: ", output.LastWaitOfRay(log.text, !askedByOther), "")
 	switch {
 	case byWorker != "" && isSure:
 		return byWorker

@@ -176,6 +176,12 @@ func TestGaveUp(t *testing.T) {
 			found: "^Actor Pinned could not be scheduled: The node specified via NodeAffinitySchedulingStrategy ", severity: findings.Error,
 			root: "^Node 10.0.0.2 died unexpectedly: ",
 		},
+		"a task of a node that was lost before its job": {
+			events: append(nodeLostAt("10:05:40"), failedTask(1, "warm", "TASK_UNSCHEDULABLE_ERROR", pinned)...),
+			log:    trace("ray.exceptions.TaskUnschedulableError: The task is not schedulable: " + pinned), kind: findings.Unschedulable,
+			found: "^warm could not be scheduled: ", severity: findings.Error,
+			root: "^warm could not be scheduled: The node specified via NodeAffinitySchedulingStrategy ",
+		},
 		"a task of a node that never was": {
 			events: append(aliveNodes(), failedTask(1, "warm", "TASK_UNSCHEDULABLE_ERROR", pinned)...),
 			log:    trace("ray.exceptions.TaskUnschedulableError: The task is not schedulable: " + pinned), kind: findings.Unschedulable,

@@ -258,7 +258,9 @@ func (b *builder) taskFailed(a *failedAttempt) *finding {
 	case nodeLost:
 		f = b.taskOfLostNode(a)
 	case actorGone:
-		b.callsFailed(a)
+		if class, _, _ := strings.Cut(a.name, "."); !b.isTrainsOwn(class, a.job) {
+			b.callsFailed(a)
+		}
 		return nil
 	case workerGone:
 		if f = b.taskOfDeadWorker(a); f == nil {
@@ -349,7 +351,7 @@ func (b *builder) taskOfKind(a *failedAttempt) (f *finding) {
 		f = b.envFailed(a.job, a.name, a.text)
 	case strings.HasSuffix(kind, "UNSCHEDULABLE_ERROR") || strings.HasSuffix(kind, "PLACEMENT_GROUP_REMOVED") ||
 		kind == "WORKER_STARTUP_FAILED":
-		f = b.notScheduled(a.name, key, a.text)
+		f = b.notScheduled(a.name, key, a.text, a.job)
 	case kind == "OUT_OF_DISK_ERROR":
 		f = b.findOrAdd(ObjectStore, "disk "+a.job.String())
 		f.Title = fmt.Sprintf("%s failed because the disk of its node was full", a.name)
@@ -382,8 +384,8 @@ var groupIsGone = lazyregexp.New(
 const pinnedNodeGone = "The node specified via NodeAffinitySchedulingStrategy doesn't exist any more"
 
 // notScheduled returns the finding about a task or an actor that Ray gave up before a worker ran it. task names it in
-// the title, key is the finding's key, and text is Ray's message.
-func (b *builder) notScheduled(task, key, text string) *finding {
+// the title, key is the finding's key, text is Ray's message, and job the one that it is of.
+func (b *builder) notScheduled(task, key, text string, job rayid.Job) *finding {
 	if at := strings.Index(text, startupFailed); at >= 0 {
 		f := b.findOrAdd(WorkerStart, key)
 		f.Title = fmt.Sprintf("%s was not run because its worker processes did not start: %s", task,
@@ -405,6 +407,7 @@ func (b *builder) notScheduled(task, key, text string) *finding {
 	f := b.findOrAdd(Unschedulable, key)
 	f.Title = fmt.Sprintf("%s could not be scheduled: %s", task, output.FirstSentence(text))
 	if strings.Contains(text, pinnedNodeGone) {
+		f.addJob(job) // nodes that were lost before it began are no cause
 		b.linkLostNode(f, text)
 	}
 	return f

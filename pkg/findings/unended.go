@@ -70,7 +70,7 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		u.env.appendTitle("; it is what " + listNames(names) + " waited for")
 	}
 	idle := len(u.waits) == 0 && !busy && u.env == nil
-	u.broken = b.brokenAtEnd(j, until, idle && !b.usesServe()) // drivers of Serve stay and do nothing
+	u.broken = b.brokenAtEnd(j, until, idle && !b.maybeServes(log)) // drivers of Serve stay and do nothing
 	if idle && len(u.broken) == 0 {
 		u.running = b.unendedOf(j, tasktable.StateRunning, attempt.isConstructor)
 	}
@@ -222,7 +222,7 @@ func (b *builder) jobUnended(j *job, log *logText) {
 	if stoppedRay().MatchString(log.text) {
 		f.Title += "; its entrypoint ran ray stop, which ended its own node"
 	}
-	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.usesServe()) {
+	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.maybeServes(log)) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)
@@ -316,10 +316,13 @@ func (b *builder) waitsOf(j *job, log *logText, busy bool) (waits []*finding) {
 // entrypointRuns is what Ray prints into a job's log before it starts the entrypoint.
 const entrypointRuns = "Running entrypoint for job "
 
-// lastLineForTitle returns how a title goes on with what the driver printed last; "" if that tells of no wait and no
-// error.
+// lastLineForTitle returns how a title goes on with the last wait or error that the driver printed, or else with its
+// last line; "" if it printed none.
 func lastLineForTitle(log *logText) string {
 	line, times := output.Repeated(log.text)
+	if line == "" {
+		line = output.LastErrorOrLine(log.text)
+	}
 	switch {
 	case line == "":
 		return ""

@@ -273,7 +273,7 @@ type workerOutput struct {
 // isRays reports whether a class is one of Ray's own actors, whose lines do not count.
 func outputsOfWorkers(log string, isRays func(class string) bool) (all []*workerOutput) {
 	byMark, number := map[string]*workerOutput{}, 0
-	for line := range strings.Lines(log[max(0, len(log)-maxLastText):]) {
+	for line := range strings.Lines(lastText(log)) {
 		number++
 		m := workerMark().FindStringSubmatch(line)
 		if m == nil {
@@ -344,6 +344,7 @@ const Connected = "Connected to Ray cluster"
 // none. What the runtime of its language says of a crash counts most, and otherwise the best of the program's own last
 // lines. Lines of Ray and of its workers do not count. What was printed before the program connected to Ray, mostly by
 // shells, installers and libraries that it imports, counts only if the program printed nothing of its own after that.
+// If its last lines tell of no error, the last record at level error counts.
 func LastWords(log string) string {
 	crash := LastCrash(log)
 	own := ownEnd(log)
@@ -353,8 +354,17 @@ func LastWords(log string) string {
 			return Clip(withFailedBuild(c.said, behind), MaxTitle)
 		}
 	}
-	return cmp.Or(crash, Clip(withFailedBuild(endQuestion.answer(candidates(own, ""), "").said, own), MaxTitle))
+	last := endQuestion.answer(candidates(own, ""), "")
+	if crash == "" && (last.said == "" || last.worth == worthLittle) { // the error may be far above
+		if errors := errorRecord().FindAllStringIndex(log, -1); len(errors) > 0 {
+			crash = LastError(log[:errors[len(errors)-1][1]])
+		}
+	}
+	return cmp.Or(crash, Clip(withFailedBuild(last.said, own), MaxTitle))
 }
+
+// errorRecord finds what may be the ends of records at level error.
+var errorRecord = lazyregexp.New(`(?:ERROR|CRITICAL|FATAL).*`)
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step
 // failed; "" if there is none.

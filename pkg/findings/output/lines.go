@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -19,7 +20,18 @@ var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUC
 	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
 
 // ownEnd returns the end of a log that is looked at, without the lines that Ray copied from other processes.
-func ownEnd(log string) string { return OwnLines(log[max(0, len(log)-maxLastText):]) }
+func ownEnd(log string) string { return OwnLines(lastText(log)) }
+
+// lastText returns the end of a log that is looked at, in whole lines: without its beginning a line may seem to say
+// something else. Of a line that is longer it returns the end.
+func lastText(log string) string {
+	if len(log) <= maxLastText {
+		return log
+	}
+	begin := len(log) - maxLastText
+	_, lines, _ := strings.Cut(log[begin-1:], "\n")
+	return cmp.Or(lines, log[begin:])
+}
 
 // statement is what a line says, or lines that belong together, such as those of a box.
 type statement struct {

@@ -107,6 +107,24 @@ func TestLastWords(t *testing.T) {
 }
 
 // TestLastError: of a process that ended without a word to Ray, the last line about an error counts if it is among its
+// TestLongOutput: of a long output the last lines are read whole, and if they tell of no error, the last error record.
+func TestLongOutput(t *testing.T) {
+	record := "2026-11-30 12:00:00 INFO shard 17: wrote rows\n"
+	many := strings.Repeat(record, 2*maxLastText/len(record))
+	const damaged = "ERROR shard 16: footer is damaged"
+	for name, c := range map[string][2]string{
+		"an error far above":   {"2026-11-30 12:00:00 " + damaged + "\n" + many, damaged},
+		"a word of the end":    {"2026-11-30 12:00:00 " + damaged + "\n" + many + "no token\n", "no token"},
+		"an error that is not": {"2026-11-30 12:00:00 INFO 0 ERROR\n" + many, ""},
+	} {
+		got := LastWords(c[0])
+		says.True(t, strings.HasSuffix(got, c[1]) && (c[1] != "" || !strings.Contains(got, "ERROR")), "%s: %s", name, got)
+	}
+	for cut := range record {
+		says.True(t, strings.HasPrefix(lastText(many+record[:cut]), "2026-11-30"), "cut at %d: %.30s", cut, lastText(many+record[:cut]))
+	}
+}
+
 // last few own lines.
 func TestLastError(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{

@@ -59,7 +59,7 @@ func MarkWithin(text []byte) int {
 // AsCopied returns what a worker printed last, as Ray copies it to a driver's log: each line behind a mark.
 func AsCopied(printed, who string) string {
 	var copied strings.Builder
-	for line := range strings.Lines(printed[max(0, len(printed)-maxLastText):]) {
+	for line := range strings.Lines(lastText(printed)) {
 		copied.WriteString("\x1b[36m(" + who + " pid=0)\x1b[0m " + line)
 	}
 	return copied.String()

@@ -131,7 +131,8 @@ func TestNoNodeType(t *testing.T) {
 		"\x1b[36m(f pid=7)\x1b[0m Error: " + said + tail:          "",
 		"I printed: " + said + tail:                               "",
 	} {
-		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
+		says.Equal(t, LastWaitOfRay(log, true), want, "%q", log)
+		says.Equal(t, LastWaitOfRay(log, false), "", "%q", log)
 	}
 }
 
@@ -290,7 +291,7 @@ func TestRoutineLines(t *testing.T) {
 		stamp + "compiled_dag_node.py:2200 -- Waiting for worker tasks to exit\n":                                   "",
 		stamp + "proxy.py:7 -- Waiting for the proxy\n" + stamp + "logging_progress.py:227 -- x (pending: 1 CPU)\n": "Waiting for the proxy",
 	} {
-		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
+		says.Equal(t, LastWaitOfRay(log, true), want, "%q", log)
 	}
 }
 
@@ -302,7 +303,7 @@ func TestRefusedRequest(t *testing.T) {
 		"\x1b[36m(ProxyActor pid=7)\x1b[0m WARNING 2026-11-22 10:15:30,000 proxy 10.0.0.2 9f2 -- " + said + ".\nno answer\n": said,
 		"I printed: " + said + "\n": "",
 	} {
-		says.Equal(t, LastWaitOfRay(log), want, "%q", log)
+		says.Equal(t, LastWaitOfRay(log, true), want, "%q", log)
 	}
 }
 

@@ -15,7 +15,7 @@ var toolQuestion = question{best: [][]worth{{anError}, {stepFailed}}}
 // ToolError returns why a tool failed, as its output says: the last exception if no error stands behind it, or else the
 // last error; "" if it printed none.
 func ToolError(printed string) string {
-	printed = printed[max(0, len(printed)-maxLastText):]
+	printed = lastText(printed)
 	var b strings.Builder
 	for line := range strings.Lines(printed) {
 		if !closingLine().MatchString(strings.TrimRight(line, "\r\n")) {
@@ -65,7 +65,7 @@ var (
 // found none.
 func pipReasons(log string) map[string]string {
 	why := map[string]string{}
-	for _, m := range pipUnanswered().FindAllStringSubmatch(log[max(0, len(log)-maxLastText):], -1) {
+	for _, m := range pipUnanswered().FindAllStringSubmatch(lastText(log), -1) {
 		why[m[3]] = objectRepr().ReplaceAllString(Printable(cmp.Or(m[1], m[2])), "<$1 …>")
 	}
 	return why

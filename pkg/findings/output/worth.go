@@ -303,11 +303,12 @@ var requestDropped = lazyregexp.New(` -- (Request dropped due to backpressure \(
 var routineLine = lazyregexp.New(`\b(?:logging_progress|compiled_dag_node)\.py:`)
 
 // LastWaitOfRay returns the last line about a wait that Ray or one of its libraries printed into a driver's log after
-// the driver was connected, as Tune does when the time for its trials is over; "" if there is none.
-func LastWaitOfRay(log string) string {
-	log = log[max(0, len(log)-maxLastText):]
+// the driver was connected, as Tune does when the time for its trials is over; "" if there is none. What the autoscaler
+// could not provide counts only with ofAutoscaler.
+func LastWaitOfRay(log string, ofAutoscaler bool) string {
+	log = lastText(log)
 	for _, line := range slices.Backward(strings.Split(log[max(0, strings.LastIndex(log, Connected)):], "\n")) {
-		if m := noNodeType().FindStringSubmatch(line); m != nil {
+		if m := noNodeType().FindStringSubmatch(line); m != nil && ofAutoscaler {
 			return Clip(m[1], MaxTitle)
 		}
 		if m := requestDropped().FindStringSubmatch(line); m != nil {
@@ -341,7 +342,7 @@ var (
 // exception is about one, or about versions of something that the exception names; "" if there is none.
 func WarningAbout(log string, e Exception) string {
 	said := e.String()
-	all := pythonWarning().FindAllStringSubmatch(Printable(log[max(0, len(log)-maxLastText):]), -1)
+	all := pythonWarning().FindAllStringSubmatch(Printable(lastText(log)), -1)
 	for _, m := range slices.Backward(all) {
 		warning := m[1]
 		aboutGPUs := gpuWarning().MatchString(warning) && aboutGPU().MatchString(said)
