@@ -63,6 +63,14 @@ func (b *builder) failedProcesses(a *entities.Actor) []match {
 	return b.logs.about("gcs_server.out", failedOn(), 4, a.ID.String())
 }
 
+// lastWorker returns the process in which an actor runs or ran last, also one that ended in the constructor.
+func (b *builder) lastWorker(a *entities.Actor, state moment.ActorState) rayid.Worker {
+	if failed := b.failedProcesses(a); state.Worker.Nil() && state.Restarts == 0 && len(failed) > 0 {
+		state.Worker, _ = rayid.Parse[rayid.Worker](failed[0].groups[1]) // the expression matched 56 digits
+	}
+	return state.Worker
+}
+
 // formerProcesses returns the processes in which an actor ran before Ray started it again: those that were ready, and
 // those that ended in the actor's constructor, of which only the GCS's log tells.
 func (b *builder) formerProcesses(a *entities.Actor, state moment.ActorState) []moment.ActorProcess {
@@ -101,9 +109,7 @@ const argumentFailed = "At least one of the input arguments for this task could 
 // resources that no node had, memory, the node, and at last how the actor's process ended.
 func (b *builder) actorDied(a *entities.Actor, state moment.ActorState, c moment.Cause) {
 	name, key := actorName(a), a.Job.String()+a.Class
-	if failed := b.failedProcesses(a); state.Worker.Nil() && state.Restarts == 0 && len(failed) > 0 {
-		state.Worker, _ = rayid.Parse[rayid.Worker](failed[0].groups[1]) // it ended in the constructor
-	}
+	state.Worker = b.lastWorker(a, state)
 	d, known := b.deaths[state.Worker] // how its process ended
 	evident := Evidence{Source: "event", NodeID: rayid.Hex(state.Node), Time: timestamp(state.Ended), Text: c.Text,
 		Link: b.link("#/actors/%s", a.ID)}

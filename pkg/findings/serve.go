@@ -165,6 +165,11 @@ func (c *controllerLog) replicasRaised() {
 			why, _, _ = strings.Cut(strings.TrimSpace(said), " Skipping replica creation")
 		case strings.Contains(m.groups[0], "eployment actor"):
 			why = "its deployment actor raised " + reasonOf(f.raised, said)
+		case strings.Contains(said, processDead):
+			if ended, printed := c.replicaEnded(app, deployment, m.at); ended != "" {
+				why = "the process of its replica ended in the constructor: " + ended
+				f.addEvidence(printed)
+			}
 		}
 		f.Title = fmt.Sprintf("Deployment %s of application %s did not start: %s", deployment, app, why)
 		f.lastUntil(m.at) // a deployment whose replicas are tried again and again counts once
@@ -220,7 +225,7 @@ func (b *builder) replicasOf(app, deployment string) iter.Seq[rayid.Worker] {
 			if a.Class != replicaClass+app+":"+deployment {
 				continue
 			}
-			if state, _ := moment.ActorAt(a, b.moment.At); !yield(state.Worker) {
+			if state, _ := moment.ActorAt(a, b.moment.At); !yield(b.lastWorker(a, state)) {
 				return
 			}
 		}
