@@ -62,17 +62,19 @@ func TestKeptOut(t *testing.T) {
 		events []string
 		want   string
 	}{
-		"a quota":           {[]string{refused}, "; RayCluster lab reports FailedToCreateWorkerPod: " + quota},
-		"made later":        {[]string{refused, event("INFO", "RayCluster", "lab", "CreatedWorkerPod", "Created worker Pod ml/w-3", "10:12:40")}, ""},
-		"not deleted":       {[]string{event("WARNING", "RayCluster", "lab", "FailedToDeleteWorkerPod", "Failed deleting pod ml/w-1", "10:12:20")}, ""},
-		"no devices":        {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
-		"started later":     {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},
-		"a node's own pod":  {[]string{event("WARNING", "Pod", "lab-worker-b", "FailedKillPod", "no answer", "10:12:20")}, ""},
-		"a probe":           {warns("Unhealthy", "Readiness probe failed"), ""},
-		"a full disk":       {warns("Evicted", "The node had condition: [DiskPressure]."), "; Pod w-3 was evicted: The node had condition: [DiskPressure]."},
-		"evicted as it ran": {warns("Evicted", "The node was low on resource: memory."), ""},
-		"a queue":           {[]string{event("INFO", "Pod", "w-3", "PodUnschedulable", "the queue quota has been exceed", "10:12:20")}, "; Pod w-3 could not be scheduled: the queue quota has been exceed"},
-		"many layers":       {warns("Failed", pull), "; Pod w-3 could not be started: Failed to pull image x: … unexpected status from GET request to https://r.example/token: 401 Unauthorized"},
+		"a quota":                  {[]string{refused}, "; RayCluster lab reports FailedToCreateWorkerPod: " + quota},
+		"made later":               {[]string{refused, event("INFO", "RayCluster", "lab", "CreatedWorkerPod", "Created worker Pod ml/w-3", "10:12:40")}, ""},
+		"not deleted":              {[]string{event("WARNING", "RayCluster", "lab", "FailedToDeleteWorkerPod", "Failed deleting pod ml/w-1", "10:12:20")}, ""},
+		"scheduled, then no image": {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-3", "Failed", "Failed to pull image x: not found", "10:13:20")}), "; Pod w-3 could not be started: Failed to pull image x: not found"},
+		"only not scheduled":       {warns("FailedScheduling", "0/4 nodes are available"), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
+		"no devices":               {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
+		"started later":            {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},
+		"a node's own pod":         {[]string{event("WARNING", "Pod", "lab-worker-b", "FailedKillPod", "no answer", "10:12:20")}, ""},
+		"a probe":                  {warns("Unhealthy", "Readiness probe failed"), ""},
+		"a full disk":              {warns("Evicted", "The node had condition: [DiskPressure]."), "; Pod w-3 was evicted: The node had condition: [DiskPressure]."},
+		"evicted as it ran":        {warns("Evicted", "The node was low on resource: memory."), ""},
+		"a queue":                  {[]string{event("INFO", "Pod", "w-3", "PodUnschedulable", "the queue quota has been exceed", "10:12:20")}, "; Pod w-3 could not be scheduled: the queue quota has been exceed"},
+		"many layers":              {warns("Failed", pull), "; Pod w-3 could not be started: Failed to pull image x: … unexpected status from GET request to https://r.example/token: 401 Unauthorized"},
 	} {
 		dir := rareEvents(t, slices.Concat(submission(open), []string{driverOf(1, open)}, aliveNodes(), waits, c.events))
 		f := only(report(t, load(t, dir, rayevents.Session, nil)), "^embed could never be scheduled")

@@ -36,6 +36,8 @@ func TestBehindOwnWords(t *testing.T) {
 		"two errors apart": {"error: shard 1 is missing\nloading shard 2\nerror: no shard 2 found\n", raisedAt("post(q)", "httpx.ConnectError: [Errno 111] Connection refused"), "; before that pull printed: error: no shard 2 found"},
 		"torchrun": {"train.py FAILED\nRoot Cause (first observed failure):\n  exitcode  : -11 (pid: 4121)\n  error_file: <N/A>\n  traceback : Signal 11 (SIGSEGV) received by PID 4121\n",
 			raisedAt("run(cmd)", "subprocess.CalledProcessError: Command 'torchrun' returned non-zero exit status 1."), "; before that pull printed: traceback : Signal 11 (SIGSEGV) received by PID 4121"},
+		"a step of Slurm": {"srun: error: gpu-7: task 3: Segmentation fault (core dumped)\nsrun: Terminating StepId=4112.0\nslurmstepd: error: *** STEP 4112.0 ON gpu-7 CANCELLED AT 2026-11-22T10:15:55 ***\nsrun: error: gpu-7: tasks 0-2: Terminated\n",
+			raisedAt("run(cmd)", "subprocess.CalledProcessError: Command 'srun' returned non-zero exit status 139."), "; before that pull printed: srun: error: gpu-7: task 3: Segmentation fault (core dumped)"},
 		"a kernel":    {"Indexing.cu:1369: select: block: [1,0,0], thread: [6,0,0] Assertion `i < size` failed.\n", raisedAt("x.cpu()", "torch.AcceleratorError: CUDA error: device-side assert triggered"), "; before that pull printed: Assertion `i < size` failed."},
 		"cleaning up": {"", save, "; before that OSError: [Errno 28] No space left on device"},
 	} {

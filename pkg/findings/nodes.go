@@ -220,10 +220,10 @@ func (b *builder) drainedTitle(id rayid.Node) string {
 var (
 	// podNotRunning holds reasons why a pod does not run. They do not count if the pod's containers were started later.
 	podNotRunning = map[string]string{
-		"FailedScheduling": "could not be scheduled", "Failed": podNotStarted, "BackOff": podNotStarted,
+		"FailedScheduling": notPlaced, "Failed": podNotStarted, "BackOff": podNotStarted,
 		"ErrImageNeverPull": podNotStarted, "InspectFailed": podNotStarted, "FailedCreatePodSandBox": podNotStarted,
 		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted,
-		"PodUnschedulable":   "could not be scheduled", // by YuniKorn
+		"PodUnschedulable":   notPlaced, // by YuniKorn
 		"FailedMount":        "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached",
 		"FailedMapVolume":    "has a volume that could not be mounted",
@@ -244,6 +244,7 @@ var (
 const (
 	podKind          = "Pod"
 	podNotStarted    = "could not be started"
+	notPlaced        = "could not be scheduled"
 	started          = "Started"
 	killing          = "Killing"
 	deletedWorker    = "DeletedWorkerPod"  // by KubeRay, as the two below: one, or those of a group of workers

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
@@ -29,7 +30,8 @@ func (b *builder) tellMissingNodes() {
 }
 
 // whyNoNodeCame returns the last error of the autoscaler while what a finding is about waited, or else the first pod
-// that did not run then, and what shows it; "" if there is neither. It waited until its job's end at the latest.
+// that did not run then though it was scheduled, or else one that was not, and what shows it; "" if there is none. It
+// waited until its job's end at the latest.
 func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
 	until := b.end
 	if j := b.jobOfID(f.job); j != nil && j.End != 0 {
@@ -43,9 +45,13 @@ func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
 		}
 	}
 	for _, pod := range b.findings {
-		if pod.keptOut && pod.last >= f.first-int64(lookBack) && pod.first-noticedLate <= until {
-			return pod.Title, pod.Evidence[0]
+		if !pod.keptOut || pod.last < f.first-int64(lookBack) || pod.first-noticedLate > until {
+			continue
+		}
+		why, shown = pod.Title, pod.Evidence[0]
+		if !strings.HasPrefix(pod.key, Pod+"\x00"+notPlaced) { // else the machine that came for it may say more
+			break
 		}
 	}
-	return "", shown
+	return why, shown
 }

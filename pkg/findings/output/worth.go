@@ -80,7 +80,7 @@ var (
 	// exitStatus matches what says with which status a step or a program failed, also if the line ends in its command.
 	// What a request returned is none.
 	exitStatus = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bMPI_ABORT was invoked\b|\bCommand '\[[^\]]*$|\bChildFailedError\b|^srun: error: .*: tasks? [\d,-]+: (?:Terminated|Killed|Aborted)`)
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bMPI_ABORT was invoked\b|\bCommand '\[[^\]]*$|\bChildFailedError\b|^srun: error: .*: tasks? [\d,-]+: (?:Terminated|Killed|Aborted)|^slurmstepd: error: \*\*\* (?:STEP|JOB) `)
 	// onlyFailed matches what only says that something failed, and neither why nor with which status: "Build failed".
 	onlyFailed = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reasonBehind matches how a line goes on behind a status if it says why: "exit code 2: no such file".
