@@ -234,19 +234,24 @@ func (f *finding) aboutOther(text string) bool {
 	})
 }
 
-// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application. A name of
-// up to three letters may be any word and does not count.
+// namedIn reports whether a text names the deployment of Serve that the finding is about, or its application.
 func (f *finding) namedIn(text string) bool {
 	for _, e := range f.Entities {
 		if e.Type != "deployment" {
 			continue
 		}
 		app, _, _ := strings.Cut(e.ID, "#")
-		if len(e.Name) > 3 && mentions(text, e.Name) || namesApplication(text, app) {
+		if namesDeployment(text, app, e.Name) {
 			return true
 		}
 	}
 	return false
+}
+
+// namesDeployment reports whether a text names a deployment of Serve, or its application. A name of up to three letters
+// may be any word and does not count.
+func namesDeployment(text, app, name string) bool {
+	return len(name) > 3 && mentions(text, name) || namesApplication(text, app)
 }
 
 // addressPath matches an address of HTTP; its group is the path. That of a file, "s3://lake/orders", names nothing, nor
@@ -298,11 +303,11 @@ func (f *finding) replicaIn(text string) bool {
 	})
 }
 
-// maybeServes reports whether a driver may stay for what it serves: its log tells of Serve, or is not stored, and Serve
-// was started in the session.
-func (b *builder) maybeServes(log *logText) bool {
-	if log.text != "" && !strings.Contains(log.text, "Serve") {
-		return false
-	}
-	return slices.ContainsFunc(b.session.Actors, func(a entities.Actor) bool { return a.Class == "ServeController" })
+// maybeServes reports whether the driver of a job may stay for what it serves: Serve was started in the session, and by
+// this driver, or its log tells of Serve or is not stored.
+func (b *builder) maybeServes(j *job, log *logText) bool {
+	told := log.text == "" || strings.Contains(log.text, "Serve")
+	return slices.ContainsFunc(b.session.Actors, func(a entities.Actor) bool {
+		return a.Class == "ServeController" && (told || j.hasDriver(a.Job))
+	})
 }

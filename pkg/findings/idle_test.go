@@ -30,6 +30,7 @@ func TestIdleAtTheEnd(t *testing.T) {
 		"it waits":             {connected + "wrote 12 shards\nwaiting for the lock\n", "did; the last it printed: waiting for the lock", findings.Error, nil},
 		"it printed nothing":   {connected, "had not ended when the cluster did", findings.Error, controller},
 		"it serves":            {connected + serves + "ready\n", "did; the last it printed: ready", findings.Warning, controller},
+		"it made Serve":        {connected + "ready\n", "did; the last it printed: ready", findings.Warning, []string{strings.ReplaceAll(controller[0], "AAAAAQ==", "AAAAAg==")}},
 		"another job has none": {connected + "export is complete\n" + noGPU, "did; the last it printed: export is complete", findings.Error, lackingGPU()},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -97,7 +97,7 @@ func TestSuspended(t *testing.T) {
 }
 
 // TestTooFewReplicas: of a client that got no answer in time it is told which deployment waited in vain for more
-// replicas; not of Ray's own timeouts.
+// replicas; not of Ray's own timeouts, and not if another job may have asked it.
 func TestTooFewReplicas(t *testing.T) {
 	line := func(clock, text string) string {
 		level, text, _ := strings.Cut(text, " ")
@@ -112,8 +112,14 @@ func TestTooFewReplicas(t *testing.T) {
 		"it came":       {"TimeoutError", grows + line("10:14:30", "INFO Replica(id='r3', deployment='Llama', app='chat') started successfully on node 'n' after 4.1s (PID: 12)."), ""},
 		"of Ray":        {"ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", grows, ""},
 		"of no timeout": {"ValueError: answer has no text", grows, ""},
+		"two jobs":      {"TimeoutError: no row of sales", grows, ""},
+		"two, named":    {"TimeoutError: no answer of application chat", grows, told},
 	} {
-		dir := submissionWithLog(t, 1, trace(c.raised), driverOf(1, "raysubmit_bad"))
+		events := []string{driverOf(1, "raysubmit_bad")}
+		if strings.HasPrefix(name, "two") {
+			events = append(events, driverOf(2, open))
+		}
+		dir := submissionWithLog(t, 1, trace(c.raised), events...)
 		storeLog(t, dir, "serve/controller_1560.log", c.log)
 		_, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title

@@ -229,7 +229,9 @@ var (
 		"FailedMapVolume":    "has a volume that could not be mounted",
 	}
 	// stopsNoPod holds reasons of warnings that keep no pod from starting, as others do: it was not admitted, say.
-	stopsNoPod = []string{"Unhealthy", "ProbeWarning", "DNSConfigForming", "FailedToRetrieveImagePullSecret"}
+	stopsNoPod = []string{"Unhealthy", "ProbeWarning", "DNSConfigForming", "MissingClusterDNS",
+		"InvalidEnvironmentVariableNames", "FailedToRetrieveImagePullSecret", "FailedPreStopHook", "FailedKillPod",
+		"ExceededGracePeriod", "PolicyViolation"} // the last one is Kyverno's, also if it only looks on
 	// podEnded holds reasons why a running pod ended.
 	podEnded = map[string]string{
 		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted",
@@ -302,14 +304,19 @@ func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding
 	name, prefix := e.ObjectName, b.session.Ref.Cluster+"-" // of a pod, or of all pods
 	switch m := deletedByKubeRay().FindStringSubmatch(e.Message); {
 	case b.endsCluster(e):
-	case e.Reason == deletedWorker && m != nil:
-		name, prefix = m[1], prefix+m[2]+"-worker-"
+	case e.Reason == deletedWorker && m != nil && m[2] != "":
+		prefix += m[2] + "-worker-"
 	default:
-		prefix = "/" // begins no name
+		if e.Reason == deletedWorker && m != nil {
+			name = m[1]
+		}
+		if f := lost[name]; f != nil {
+			nodes = append(nodes, f)
+		}
+		return nodes
 	}
 	for pod, f := range lost {
-		if f != nil && (pod == name || strings.HasPrefix(pod, prefix) &&
-			f.first >= e.Time && f.first-e.Time <= nodeNoticedLate) {
+		if f != nil && strings.HasPrefix(pod, prefix) && f.first >= e.Time && f.first-e.Time <= nodeNoticedLate {
 			nodes = append(nodes, f)
 		}
 	}

@@ -51,3 +51,12 @@ func TestNoNodeCame(t *testing.T) {
 		says.Equal(t, f.Title, never+c.want, "%s", name)
 	}
 }
+
+// TestStopsNoPod: a warning about how a pod ends, or of an audit, does not say that the pod did not start.
+func TestStopsNoPod(t *testing.T) {
+	for reason, found := range map[string]int{"OutOfcpu": 1, "FailedKillPod": 0, "FailedPreStopHook": 0, "PolicyViolation": 0, "MissingClusterDNS": 0} {
+		warning := strings.Replace(platformEvent("Pod", "w-3", reason, "no answer", "10:12:20"), `"severity": "INFO"`, `"severity": "WARNING"`, 1)
+		r := report(t, load(t, rareEvents(t, append(aliveNodes(), warning)), rayevents.Session, nil))
+		says.Equal(t, len(r.Findings), found, "%s: %+v", reason, r.Findings)
+	}
+}

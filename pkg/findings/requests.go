@@ -3,7 +3,9 @@ package findings
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
@@ -60,16 +62,29 @@ func (b *builder) requestCut(end, root *finding) string {
 }
 
 // tooFewReplicas returns, for the title of root, which deployment of Serve waited in vain for more replicas when a
-// client of a job got no answer in time; "" if none did. Ray's own timeouts are about tasks.
-func (b *builder) tooFewReplicas(end, root *finding) (said string) {
-	gaveUp := root.raised.Type != "GetTimeoutError" && clientGaveUp().MatchString(root.raised.String())
-	for _, m := range b.slowToGrow {
-		if gaveUp && m.at >= end.ended.Start && m.at <= end.last {
-			said = m.groups[1]
+// client of a job got no answer in time; "" if none did. Ray's own timeouts are about tasks. If other jobs ran then,
+// the client's must name the deployment or its application.
+func (b *builder) tooFewReplicas(end, root *finding) string {
+	if root.raised.Type == "GetTimeoutError" || !clientGaveUp().MatchString(root.raised.String()) {
+		return ""
+	}
+	own := sync.OnceValue(func() string { return output.OwnLines(b.driverLog(end.ended).text) + root.raised.String() })
+	only, named := len(b.jobs) == 1, map[string]bool{} // by deployment and application
+	for _, m := range slices.Backward(b.slowToGrow) {
+		if m.at < end.ended.Start || m.at > end.last {
+			continue
+		}
+		name, app := m.groups[2], m.groups[3]
+		alone := only || end.ended.hasDriver(b.soleJobAt(m.at))
+		if _, known := named[name+"#"+app]; !alone && !known && len(named) < maxDeletions {
+			named[name+"#"+app] = namesDeployment(own(), app, name)
+		}
+		if alone || named[name+"#"+app] {
 			root.addEvidence(b.lineEvidence(m))
+			return m.groups[1]
 		}
 	}
-	return said
+	return ""
 }
 
 // failedRequest has what matches Serve's record of a request that failed, with the exception below it, and then what
@@ -104,7 +119,7 @@ var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|Serve
 	`^TimeoutError: Timed out resolving to ObjectRef\b|` + // of a handle whose request no replica took
 	`(?i:\bHTTP error (?:404|503)\b|\b(?:404|503) (?:client|server) error\b|\b(?:client|server) error '(?:404|503))`)
 
-const maxDeletions = 1000 // of applications that are compared with the log of one job
+const maxDeletions = 1000 // of applications, and deployments, that are compared with the log of one job
 
 // applicationDeleted returns, for the title of root, that an application of Serve was deleted, also by shutting Serve
 // down, shortly before a job ended; "" if none was that may explain the end. It may if the job's exception is one of a

@@ -445,6 +445,11 @@ func (b *builder) jobThen(maker rayid.Job, at int64) rayid.Job {
 	if j := b.jobOfID(maker); j == nil || j.End == 0 || at-j.End < minHung {
 		return maker
 	}
+	return cmp.Or(b.soleJobAt(at), maker)
+}
+
+// soleJobAt returns the only job that ran at a time (Unix ns); the nil ID if none or several did.
+func (b *builder) soleJobAt(at int64) rayid.Job {
 	if b.soleJobs == nil {
 		b.soleJobs = b.readSoleJobs()
 	}
@@ -454,8 +459,8 @@ func (b *builder) jobThen(maker rayid.Job, at int64) rayid.Job {
 		}
 		return 1
 	})
-	if i == 0 || b.soleJobs[i-1].id.Nil() {
-		return maker
+	if i == 0 {
+		return rayid.Job{}
 	}
 	return b.soleJobs[i-1].id
 }

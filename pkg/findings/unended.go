@@ -70,7 +70,7 @@ func (b *builder) undoneOf(j *job, log *logText, until int64) (u undone) {
 		u.env.appendTitle("; it is what " + listNames(names) + " waited for")
 	}
 	idle := len(u.waits) == 0 && !busy && u.env == nil
-	u.broken = b.brokenAtEnd(j, until, idle && !b.maybeServes(log)) // drivers of Serve stay and do nothing
+	u.broken = b.brokenAtEnd(j, until, idle && !b.maybeServes(j, log)) // drivers of Serve stay and do nothing
 	if idle && len(u.broken) == 0 {
 		u.running = b.unendedOf(j, tasktable.StateRunning, attempt.isConstructor)
 	}
@@ -222,7 +222,8 @@ func (b *builder) jobUnended(j *job, log *logText) {
 	if stoppedRay().MatchString(log.text) {
 		f.Title += "; its entrypoint ran ray stop, which ended its own node"
 	}
-	if b.session.EndStored && len(f.because) == 0 && len(u.running) == 0 && (j.SubmissionID == "" || b.maybeServes(log)) {
+	idle := len(f.because) == 0 && len(u.running) == 0
+	if b.session.EndStored && idle && (j.SubmissionID == "" || b.maybeServes(j, log)) {
 		f.Severity = Warning // somebody's open shell, or a driver that stays for what it serves
 	}
 	b.showUndone(f, &u)

@@ -324,14 +324,24 @@ func (w *workerOutput) candidates(onlyLast bool, conditions []func(line string) 
 			c.worth = asked + worth(i)
 		}
 		c.line, c.passing = w.lines[c.line], false
-		// Of plain errors below each other the first says why: a function that fails prints before its callers do.
-		if n := len(all); n > 0 && c.worth == anError && isPlainError(c.text) && all[n-1].worth == anError &&
-			all[n-1].line == c.line+1 && isPlainError(all[n-1].text) {
+		if n := len(all); n > 0 && c.worth == anError && all[n-1].worth == anError && all[n-1].line == c.line+1 &&
+			isOfCaller(all[n-1].text, c.text) {
 			all[n-1].worth = stepFailed
 		}
 		all = append(all, c)
 	}
 	return all
+}
+
+// functionOfC matches how functions of C, and parts of FFmpeg, begin what they print.
+var functionOfC = lazyregexp.New(`^(?:[a-z]\w*: |\[\S{1,80} @ 0x[0-9a-f]+\] )`)
+
+// isOfCaller reports whether a plain error is of a function that called the one whose error stands above it: "main: no
+// model" below "load_model: bad magic". What a program repeats as it tries again, "curl: (7) …", is of the same one.
+func isOfCaller(text, above string) bool {
+	caller, called := functionOfC().FindString(text), functionOfC().FindString(above)
+	return caller != "" && called != "" && caller != called && !saysError().MatchString(caller+called) &&
+		isPlainError(text) && isPlainError(above)
 }
 
 // ofChild matches what SGLang says in a process when one that it had started has failed and said why.
@@ -356,15 +366,14 @@ func LastWords(log string) string {
 	}
 	last := endQuestion.answer(candidates(own, ""), "")
 	if crash == "" && (last.said == "" || last.worth == worthLittle) { // the error may be far above
-		if errors := errorRecord().FindAllStringIndex(log, -1); len(errors) > 0 {
-			crash = LastError(log[:errors[len(errors)-1][1]])
+		at := max(strings.LastIndex(log, "ERROR"), strings.LastIndex(log, "CRITICAL"), strings.LastIndex(log, "FATAL"))
+		if at >= 0 {
+			record, _, _ := strings.Cut(log[at:], "\n")
+			crash = LastError(log[:at+len(record)])
 		}
 	}
 	return cmp.Or(crash, Clip(withFailedBuild(last.said, own), MaxTitle))
 }
-
-// errorRecord finds what may be the ends of records at level error.
-var errorRecord = lazyregexp.New(`(?:ERROR|CRITICAL|FATAL).*`)
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step
 // failed; "" if there is none.

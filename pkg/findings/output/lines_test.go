@@ -106,7 +106,6 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestLastError: of a process that ended without a word to Ray, the last line about an error counts if it is among its
 // TestLongOutput: of a long output the last lines are read whole, and if they tell of no error, the last error record.
 func TestLongOutput(t *testing.T) {
 	record := "2026-11-30 12:00:00 INFO shard 17: wrote rows\n"
@@ -120,11 +119,15 @@ func TestLongOutput(t *testing.T) {
 		got := LastWords(c[0])
 		says.True(t, strings.HasSuffix(got, c[1]) && (c[1] != "" || !strings.Contains(got, "ERROR")), "%s: %s", name, got)
 	}
+	allocated := func(log string) float64 { return testing.AllocsPerRun(1, func() { LastWords(log) }) }
+	few, all := allocated("ERROR\n"+many), allocated(strings.Repeat("ERROR\n", 200_000)+many)
+	says.True(t, all < few+1000, "%.0f allocations of many records, %.0f of few", all, few)
 	for cut := range record {
 		says.True(t, strings.HasPrefix(lastText(many+record[:cut]), "2026-11-30"), "cut at %d: %.30s", cut, lastText(many+record[:cut]))
 	}
 }
 
+// TestLastError: of a process that ended without a word to Ray, the last line about an error counts if it is among its
 // last few own lines.
 func TestLastError(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
