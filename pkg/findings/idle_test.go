@@ -75,3 +75,24 @@ func TestEndedInConstructor(t *testing.T) {
 			(want != "") == strings.Contains(title, "SALESDB"), "%s", title)
 	}
 }
+
+// TestReplicaEndedInConstructor: a deployment whose replica's process ended itself in the constructor has in the title
+// what that process printed last.
+func TestReplicaEndedInConstructor(t *testing.T) {
+	const class, dead = "ServeReplica:r:Router", "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: End of file."
+	worker, node := fmt.Sprintf("%056x", 5), strings.Repeat("01", 28)
+	dir := submissionWithLog(t, 1, "r is not there\n", deadActor(class, "actorDiedErrorContext", dead, "ACTOR_DIED")[:2]...)
+	storeLog(t, dir, "gcs_server.out", "[2026-11-22 10:15:55,000 W 30 30] (gcs_server) gcs_worker_manager.cc:70: Reporting worker exit, worker id = "+worker+
+		", node id = "+node+", address = 10.0.0.1, exit_type = SYSTEM_ERROR, exit_detail = End of file.\n"+
+		"[2026-11-22 10:15:55,000 I 30 30] (gcs_server) gcs_actor_manager.cc:1515: Actor is failed on worker "+worker+" at node "+node+
+		", need_reschedule = 0, death context type = ActorDiedErrorContext, job_id=01000000 actor_id="+hex.EncodeToString([]byte(class[:12]+"\x00\x00\x00\x01"))+"\n")
+	storeLog(t, dir, "worker-"+worker+"-00000001-7.err", "no seat left on licence server lic-eu\n")
+	storeLog(t, dir, "serve/controller_1560.log",
+		"ERROR 2026-11-22 10:15:56,080 controller 1560 -- Exception in Replica(id='95d2xri5', deployment='Router', app='r'), the replica will be stopped.\n"+
+			"Traceback (most recent call last):\n  File \"deployment_state.py\", line 1412, in check_ready\n"+
+			"ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n\tclass_name: "+class+"\n"+dead+"\n")
+	const want = "Deployment Router of application r did not start: the process of its replica ended in the constructor: "
+	r := report(t, load(t, dir, rayevents.Session, nil))
+	f := only(r, "^"+want)
+	says.True(t, f != nil && strings.HasSuffix(f.Title, "; the last it printed: no seat left on licence server lic-eu"), "%+v", f)
+}
