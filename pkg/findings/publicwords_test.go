@@ -113,7 +113,7 @@ func TestPublicWords(t *testing.T) {
 			failedTask(1, "join", "OBJECT_UNRECONSTRUCTABLE_LINEAGE_EVICTED", evicted)},
 		"Slurm": {1, "epoch 3 loss 1.22\nsrun: error: Node failure on node17\nslurmstepd: error: *** STEP 88123.0 ON node12 CANCELLED AT 2026-11-22T10:15:55 DUE TO NODE FAILURE ***\n" +
 			"srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\nsrun: error: node12: task 0: Terminated\n",
-			"exit code 1: srun: error: node12: task 0: Terminated; before that slurmstepd: error: .* DUE TO NODE FAILURE", nil},
+			"exit code 1: srun: error: node12: task 0: Terminated; before that srun: error: Node failure on node17$", nil},
 		"classes of trials": {1, "Trial A_c1f3a_00000 started with\nTrial B_c1f3b_00001 started with\n" + trace("OSError: torn"),
 			"^A Tune trial failed: OSError: torn$", failedTask(1, "ResourceTrainable.train", "TASK_EXECUTION_EXCEPTION", trace("OSError: torn"))},
 	} {
