@@ -124,15 +124,20 @@ func TestPythonWarned(t *testing.T) {
 }
 
 // TestLostDetachedActor: the end of a detached actor, which jobs share, explains why another job has nothing better to
-// say than words of its own. That of an actor that ended with its job does not.
+// say than words of its own. That of an actor that ended with its job, or before the other job began, does not.
 func TestLostDetachedActor(t *testing.T) {
-	for _, detached := range []bool{true, false} {
+	for _, c := range []struct {
+		detached bool
+		at       string
+		told     bool
+	}{{true, "10:15:55", true}, {false, "10:15:55", false}, {true, "10:05:00", false}} {
 		died := deadActor("Scorer", "actorDiedErrorContext", "The actor died: its worker process has crashed.", "ACTOR_DIED")[:2]
-		died[0] = strings.Replace(died[0], `"className"`, fmt.Sprintf(`"isDetached": %t, "className"`, detached), 1)
+		died[0] = strings.Replace(died[0], `"className"`, fmt.Sprintf(`"isDetached": %t, "className"`, c.detached), 1)
+		died[1] = strings.Replace(died[1], "10:15:55", c.at, 1)
 		_, chain := badJob(t, submissionWithLog(t, 1, trace("RuntimeError: no scores for 3 of 4 batches"),
 			append(died, driverOf(2, "raysubmit_bad"))...))
-		if title := chain[len(chain)-1].Title; strings.Contains(title, "; before that Actor Scorer") != detached {
-			t.Errorf("detached %t: %s", detached, title)
+		if title := chain[len(chain)-1].Title; strings.Contains(title, "; before that Actor Scorer") != c.told {
+			t.Errorf("%+v: %s", c, title)
 		}
 	}
 }

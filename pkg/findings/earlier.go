@@ -261,7 +261,7 @@ func (b *builder) failureElsewhere(end, root *finding) (how string) {
 	}
 	called := sync.OnceValue(func() []*entities.Actor { return b.actorsOfOthers(end.job, root) })
 	for _, lost := range b.findings {
-		shared := lost.detached && lost.job != end.job
+		shared := lost.detached && lost.job != end.job && !end.ended.beganAfter(lost)
 		killed := lost.intended && (lost.Kind == ActorDied || lost.Kind == Cancelled) && lost.job == end.job &&
 			end.last-lost.last <= atTheEnd
 		switch {
