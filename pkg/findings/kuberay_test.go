@@ -66,6 +66,8 @@ func TestKeptOut(t *testing.T) {
 		"made later":               {[]string{refused, event("INFO", "RayCluster", "lab", "CreatedWorkerPod", "Created worker Pod ml/w-3", "10:12:40")}, ""},
 		"not deleted":              {[]string{event("WARNING", "RayCluster", "lab", "FailedToDeleteWorkerPod", "Failed deleting pod ml/w-1", "10:12:20")}, ""},
 		"scheduled, then no image": {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-3", "Failed", "Failed to pull image x: not found", "10:13:20")}), "; Pod w-3 could not be started: Failed to pull image x: not found"},
+		"another has no image":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "Failed", "Failed to pull image x: not found", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
+		"neither is scheduled":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "FailedScheduling", "no such queue", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"only not scheduled":       {warns("FailedScheduling", "0/4 nodes are available"), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"no devices":               {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
 		"started later":            {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},

@@ -30,8 +30,8 @@ func (b *builder) tellMissingNodes() {
 }
 
 // whyNoNodeCame returns the last error of the autoscaler while what a finding is about waited, or else the first pod
-// that did not run then though it was scheduled, or else one that was not, and what shows it; "" if there is none. It
-// waited until its job's end at the latest.
+// that did not run then, and what shows it; "" if there is none. Of a pod that at first was not scheduled it returns
+// what came later. It waited until its job's end at the latest.
 func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
 	until := b.end
 	if j := b.jobOfID(f.job); j != nil && j.End != 0 {
@@ -44,14 +44,19 @@ func (b *builder) whyNoNodeCame(f *finding) (why string, shown Evidence) {
 				cmp.Or(output.ExceptionOf(said).String(), output.FirstSentence(said)), shown
 		}
 	}
+	var first *finding
+	waited := func(pod *finding) bool { return strings.HasPrefix(pod.key, Pod+"\x00"+notPlaced) }
 	for _, pod := range b.findings {
 		if !pod.keptOut || pod.last < f.first-int64(lookBack) || pod.first-noticedLate > until {
 			continue
 		}
-		why, shown = pod.Title, pod.Evidence[0]
-		if !strings.HasPrefix(pod.key, Pod+"\x00"+notPlaced) { // else the machine that came for it may say more
-			break
+		isFirst := func(name string) bool { return slices.Contains(first.names, name) }
+		if first == nil || waited(first) && !waited(pod) && slices.ContainsFunc(pod.names, isFirst) {
+			first = pod
 		}
 	}
-	return why, shown
+	if first == nil {
+		return "", shown
+	}
+	return first.Title, first.Evidence[0]
 }
