@@ -47,13 +47,13 @@ func run(ctx context.Context, args, environ []string) error {
 		"events":  s.servers.EventsAddr().String(), "metrics": s.servers.MetricsAddr().String(),
 	}).Info("collecting")
 	got := <-signals
-	// A shell that closes sends SIGHUP to its programs, and the kernel again to those in the foreground.
-	signal.Ignore(syscall.SIGHUP)
 	log.Infof("%s: storing what is left, for at most %s; another signal interrupts", got, o.shutdownTimeout)
 	ctx, cancel := context.WithTimeout(ctx, o.shutdownTimeout)
 	defer cancel()
 	go func() {
 		for again := range signals {
+			// A shell that closes sends SIGHUP to its programs, and the kernel again to those in the foreground. With
+			// signal.Ignore, one that comes just as that begins would end the process.
 			if again != syscall.SIGHUP {
 				cancel()
 			}
