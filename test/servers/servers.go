@@ -72,7 +72,7 @@ var MinIO = Kind{
 		return []string{"server", "--quiet", "--address", address, "--console-address", "127.0.0.1:0", dir},
 			[]string{"MINIO_ROOT_USER=" + accessKey, "MINIO_ROOT_PASSWORD=" + secretKey, "MINIO_UPDATE=off",
 				"MINIO_BROWSER=off",
-				// It takes a disk for broken that is slow for half a minute, as a busy machine's is, and refuses what it is asked.
+				// A disk that is slow for half a minute, as that of a busy machine, counts as broken to it.
 				"MINIO_DRIVE_MAX_TIMEOUT=10m", "_MINIO_DRIVE_ACTIVE_MONITORING=off"}
 	},
 }

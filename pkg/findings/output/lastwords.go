@@ -105,6 +105,7 @@ func (q question) answer(candidates iter.Seq[candidate], known string) (found ca
 
 // CollectiveTimeout is what torch says, in several lines, as it ends a process that had waited for others.
 const CollectiveTimeout = "collective operation timeout"
+
 const minMessage = 16 // letters and figures: of a shorter message other lines may have the words
 
 // triesAgain matches what tells of an error before its next attempt.
