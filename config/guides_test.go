@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
@@ -67,9 +68,8 @@ func TestGuides(t *testing.T) {
 			named := strings.ReplaceAll(string(sample), strings.TrimSuffix(g.sample, ".yaml")+"-historyserver", g.name)
 			out, changes, err := inject.Manifest([]byte(named), o)
 			must.OK(t, err)
-			if len(changes) != 1 || len(changes[0].Done) != 2 || len(changes[0].Warnings) != 0 {
-				t.Fatalf("%+v", changes)
-			}
+			must.True(t, len(changes) == 1 && len(changes[0].Done) == 2 && len(changes[0].Warnings) == 0, "%+v",
+				changes)
 			// A bucket's name may be a number.
 			out = bytes.ReplaceAll(out, []byte("value: ${GCS_BUCKET}"), []byte(`value: "${GCS_BUCKET}"`))
 			want := "# Made by `make manifests` from config/samples/" + g.sample +
@@ -88,7 +88,6 @@ func compare(t *testing.T, file, want string) {
 		must.OK(t, os.WriteFile(file, []byte(want), 0o644))
 	}
 	got := must.Get(os.ReadFile(file))(t)
-	if diff := cmp.Diff(want, string(got)); diff != "" {
-		t.Errorf("config/%s is not up to date, run `make manifests` (-want +got):\n%s", file, diff)
-	}
+	diff := cmp.Diff(want, string(got))
+	says.True(t, diff == "", "config/%s is not up to date, run `make manifests` (-want +got):\n%s", file, diff)
 }

@@ -23,9 +23,8 @@ func TestPagesNameFiles(t *testing.T) {
 			for _, name := range choices(m[1]) {
 				found++
 				// In a script the end of a name may be a variable.
-				if at, err := filepath.Glob("../" + name + "*"); err != nil || len(at) == 0 {
-					t.Errorf("%s names %s, which is not there", where, name)
-				}
+				at, err := filepath.Glob("../" + name + "*")
+				says.True(t, err == nil && len(at) != 0, "%s names %s, which is not there", where, name)
 			}
 		}
 	}

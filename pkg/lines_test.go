@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 const maxColumns, tabColumns = 120, 4
@@ -25,9 +26,8 @@ func TestLines(t *testing.T) {
 			text := must.Get(os.ReadFile(path))(t)
 			unbreakable := linesWithTexts(path, text)
 			for i, line := range strings.Split(string(text), "\n") {
-				if columns(line) > maxColumns && !unbreakable[i+1] && !strings.HasPrefix(line, "//\t") {
-					t.Errorf("%s:%d has %d columns, want %d at most", path, i+1, columns(line), maxColumns)
-				}
+				says.True(t, columns(line) <= maxColumns || unbreakable[i+1] || strings.HasPrefix(line, "//\t"),
+					"%s:%d has %d columns, want %d at most", path, i+1, columns(line), maxColumns)
 			}
 			return nil
 		}))

@@ -40,9 +40,8 @@ func TestRooms(t *testing.T) {
 	order, _ := rooms(t)
 	entries := must.Get(os.ReadDir("."))(t)
 	for _, entry := range entries {
-		if entry.IsDir() && !slices.Contains(order, entry.Name()) {
-			t.Errorf("pkg/%s is no room of %s", entry.Name(), architecture)
-		}
+		says.True(t, !entry.IsDir() || slices.Contains(order, entry.Name()), "pkg/%s is no room of %s", entry.Name(),
+			architecture)
 	}
 	const module = "github.com/rayhistory/historyserver/"
 	imports := 0

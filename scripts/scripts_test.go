@@ -15,6 +15,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // fakePython is a Python whose pip tells what it was asked for and gives the wheel in $WHEEL; everything else is the
@@ -70,14 +71,12 @@ func TestDashboardIsTakenByHash(t *testing.T) {
 			got, _ := os.ReadFile(asked)
 			built, _ := filepath.Glob(filepath.Join(dir, "v*", "index.html"))
 			if test.fail != "" {
-				if err == nil || !strings.Contains(string(out), test.fail) || len(got) != 0 || len(built) != 0 {
-					t.Errorf("%v, %s, asked pip for %q, built %v", err, out, got, built)
-				}
+				says.True(t, err != nil && strings.Contains(string(out), test.fail) && len(got) == 0 && len(built) == 0,
+					"%v, %s, asked pip for %q, built %v", err, out, got, built)
 				return
 			}
-			if err != nil || !regexp.MustCompile(test.asked).Match(got) || len(built) != 1 {
-				t.Errorf("%v, %s, asked pip for %q, built %v", err, out, got, built)
-			}
+			says.True(t, err == nil && regexp.MustCompile(test.asked).Match(got) && len(built) == 1,
+				"%v, %s, asked pip for %q, built %v", err, out, got, built)
 		})
 	}
 }
@@ -95,26 +94,19 @@ func TestImagesAreMadeByDigest(t *testing.T) {
 			case strings.HasPrefix(line, "# syntax="):
 				t.Errorf("%s: %s is one more image", name, line)
 			case strings.Contains(line, "_IMAGE="):
-				if !byDigest.MatchString(line) {
-					t.Errorf("%s: %s has no digest", name, line)
-				}
+				says.True(t, byDigest.MatchString(line), "%s: %s has no digest", name, line)
 				if strings.HasPrefix(line, "ARG GO_IMAGE") {
 					goImages[line] = true
 				}
 			case strings.HasPrefix(line, "FROM "):
 				froms++
-				if line != "FROM scratch" && !strings.Contains(line, "_IMAGE} ") {
-					t.Errorf("%s: %s is not one of the images above", name, line)
-				}
+				says.True(t, line == "FROM scratch" || strings.Contains(line, "_IMAGE} "),
+					"%s: %s is not one of the images above", name, line)
 			}
 		}
-		if froms < 2 {
-			t.Errorf("%s: %d stages", name, froms)
-		}
+		says.True(t, froms >= 2, "%s: %d stages", name, froms)
 	}
-	if len(goImages) != 1 {
-		t.Errorf("the binaries are built by different compilers: %v", goImages)
-	}
+	says.Equal(t, len(goImages), 1, "the binaries are built by different compilers: %v", goImages)
 }
 
 // fakeGo builds a test binary that prints $OUTPUT and fails if that says so.
@@ -170,9 +162,8 @@ func TestTestsFilesAreInTestTmp(t *testing.T) {
 	run := exec.Command("make", "-s", "-C", "..", "test-others", "GO="+filepath.Join(dir, "go"), "TEST_TMP="+dir)
 	run.Env = append(os.Environ(), "MAKEFLAGS=", "GOTMPDIR=/elsewhere", "TMPDIR=/elsewhere")
 	out := must.Get(run.Output())(t)
-	if want := "GOTMPDIR= TMPDIR=" + dir + "\n"; string(out) != want {
-		t.Errorf("tests run with %swant %s", out, want)
-	}
+	want := "GOTMPDIR= TMPDIR=" + dir + "\n"
+	says.True(t, string(out) == want, "tests run with %swant %s", out, want)
 }
 
 // TestModulesUseSameVersions: the test modules require the versions of the product's module. Otherwise tests run other
@@ -192,9 +183,8 @@ func TestModulesUseSameVersions(t *testing.T) {
 func TestOneGo(t *testing.T) {
 	images := slices.Compact(find(t, `golang:([\d.]+)`, "Dockerfile.*"))
 	setUp := find(t, `go-version-file: (\S+)`, ".github/workflows/*.yml")
-	if len(images) != 1 || len(setUp) != 2 {
-		t.Fatalf("Go in the Dockerfiles: %v; from where in workflows: %v", images, setUp)
-	}
+	must.True(t, len(images) == 1 && len(setUp) == 2, "Go in the Dockerfiles: %v; from where in workflows: %v", images,
+		setUp)
 	for _, path := range append(setUp, "go.mod", "test/go.mod", "test/tools/go.mod") {
 		switch used := module(t, path).Go.Version; {
 		case slices.Contains(setUp, path) && used != images[0]:
@@ -218,17 +208,13 @@ func TestBuildsAgree(t *testing.T) {
 		values := map[string][]string{} // value → files
 		for file, pattern := range places {
 			found := find(t, pattern, file)
-			if len(found) == 0 {
-				t.Errorf("%s does not say %s", file, what)
-			}
+			says.True(t, len(found) != 0, "%s does not say %s", file, what)
 			for _, value := range found {
 				value = strings.TrimPrefix(value, "v")
 				values[value] = append(values[value], file)
 			}
 		}
-		if len(values) != 1 {
-			t.Errorf("%s differ: %v", what, values)
-		}
+		says.Equal(t, len(values), 1, "%s differ: %v", what, values)
 	}
 }
 

@@ -145,9 +145,8 @@ func TestSettings(t *testing.T) {
 }
 
 func TestCommandHasInject(t *testing.T) {
-	if c, _, err := command().Find([]string{"inject"}); err != nil || c.Name() != "inject" {
-		t.Errorf("found %v, %v", c, err)
-	}
+	c, _, err := command().Find([]string{"inject"})
+	says.True(t, err == nil && c.Name() == "inject", "found %v, %v", c, err)
 }
 
 // TestHelp: each flag is in the help, or in that of storage, with its other names, and so are the commands.
@@ -239,9 +238,8 @@ func TestMemoryFits(t *testing.T) {
 			held := baseMemory + int64(uploads)*8<<20 + bodyCopies*m.eventBody
 			says.True(t, m.eventBody >= minEventBody && m.eventBody <= sink.DefaultMaxBody && m.soft >= held,
 				"limit %d, %d uploads: %+v", limit, uploads, m)
-			if limit > 0 && (m.soft > limit*9/10 || limit < m.wanted) {
-				t.Errorf("limit %d, %d uploads: %+v", limit, uploads, m)
-			}
+			says.True(t, limit <= 0 || m.soft <= limit*9/10 && limit >= m.wanted, "limit %d, %d uploads: %+v", limit,
+				uploads, m)
 		}
 	}
 	if m := planMemory(256<<20, 4, 8<<20); m.eventBody != sink.DefaultMaxBody {

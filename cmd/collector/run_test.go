@@ -76,9 +76,7 @@ func TestLostTerminal(t *testing.T) {
 	for range 2 { // of the shell and of the kernel
 		must.OK(t, child.Process.Signal(syscall.SIGHUP))
 	}
-	if err := child.Wait(); err != nil {
-		t.Errorf("%v; it had printed\n%s", err, &printed)
-	}
+	says.OK(t, child.Wait(), "it had printed %s", &printed)
 }
 
 // TestDoctor: each check has a line; what is not there is a warning, a mistake ends with an error.
@@ -111,15 +109,13 @@ func TestDoctor(t *testing.T) {
 			cmd.SetArgs(args)
 			cmd.SetOut(&out)
 			err := cmd.Execute()
-			if tt.err == "" && err != nil || tt.err != "" && (err == nil || err.Error() != tt.err) {
-				t.Errorf("%v, want %q", err, tt.err)
-			}
+			says.True(t, (tt.err != "" || err == nil) && (tt.err == "" || err != nil && err.Error() == tt.err),
+				"%v, want %q", err, tt.err)
 			for _, want := range tt.want {
 				says.True(t, strings.Contains(out.String(), want), "no %q in\n%s", want, &out)
 			}
-			if info := must.Get(os.Stat(bundle))(t); info.Mode() != 0o600 || info.Size() == 0 {
-				t.Errorf("the bundle: %v", info)
-			}
+			info := must.Get(os.Stat(bundle))(t)
+			says.True(t, info.Mode() == 0o600 && info.Size() != 0, "the bundle: %v", info)
 		})
 	}
 }

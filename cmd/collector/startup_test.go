@@ -325,25 +325,21 @@ func TestTakenPorts(t *testing.T) {
 func TestWaitsForRay(t *testing.T) {
 	tr := try(t, []string{"--ray-tmp-dir=DIR/tmp/ray"}, nil).start()
 	tr.fails()
-	if status, text, _ := ask(t, "GET", tr.metrics+"/readyz"); status != 200 {
-		t.Errorf("/readyz: %d: %s", status, text)
-	}
+	status, text, _ := ask(t, "GET", tr.metrics+"/readyz")
+	says.True(t, status == 200, "/readyz: %d: %s", status, text)
 	if status, text, retry := ask(t, "POST", tr.events+"/v1/events"); status != 503 || retry == "" ||
 		!strings.Contains(text, "Ray has not made the folder") {
 		t.Errorf("events: %d, Retry-After %q: %s", status, retry, text)
 	}
-	if _, err := os.Lstat(filepath.Join(tr.dir, "tmp")); err == nil {
-		t.Error("the collector made a folder of Ray's")
-	}
+	says.True(t, says.Err(os.Lstat(filepath.Join(tr.dir, "tmp"))) != nil, "the collector made a folder of Ray's")
 	must.OK(t, os.MkdirAll(filepath.Join(tr.dir, "tmp", "ray"), 0o777))
 	tr.collects()
 
 	tr = try(t, []string{"--ray-tmp-dir=DIR/tmp/ray"}, nil).start()
 	tr.fails()
 	tr.signals <- syscall.SIGTERM
-	if got := <-tr.ended; got.c != nil || got.err != nil {
-		t.Errorf("ended before Ray: %v, %v", got.c, got.err)
-	}
+	got := <-tr.ended
+	says.True(t, got.c == nil && got.err == nil, "ended before Ray: %v, %v", got.c, got.err)
 }
 
 // TestExitOnError: those who prefer it get the first mistake as the exit's error.
@@ -353,9 +349,8 @@ func TestExitOnError(t *testing.T) {
 		"variable":     {args: []string{"--storage-backend=s4"}, env: []string{"RAYHISTORY_EXIT_ON_ERROR=true"}},
 		"unknown flag": {args: []string{"--nonsense", "--exit-on-error"}},
 	} {
-		if got := <-try(t, test.args, test.env).start().ended; got.c != nil || got.err == nil {
-			t.Errorf("%s: %v, %v", name, got.c, got.err)
-		}
+		got := <-try(t, test.args, test.env).start().ended
+		says.True(t, got.c == nil && got.err != nil, "%s: %v, %v", name, got.c, got.err)
 	}
 }
 
@@ -378,9 +373,8 @@ func TestCommandLine(t *testing.T) {
 		cmd.SetArgs(strings.Fields(args))
 		cmd.SetOut(io.Discard)
 		err := cmd.Execute()
-		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
-			t.Errorf("collector %s: %v, want %q", args, err, want)
-		}
+		says.True(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+			"collector %s: %v, want %q", args, err, want)
 		code := settings.CodeUsage
 		switch want {
 		case "":
@@ -388,8 +382,6 @@ func TestCommandLine(t *testing.T) {
 		case "no such file":
 			code = 1
 		}
-		if got := settings.ExitCode(err); got != code {
-			t.Errorf("collector %s ends with %d, want %d", args, got, code)
-		}
+		says.Equal(t, settings.ExitCode(err), code, "collector %s ends with", args)
 	}
 }

@@ -34,20 +34,16 @@ func TestHelp(t *testing.T) {
 			if f.Hidden || f.Name == "help" || settings.IsAlias(f) {
 				return
 			}
-			if !strings.Contains(help, "--"+f.Name+" ") && !strings.Contains(storage, "--"+f.Name+" ") {
-				t.Errorf("%s: --%s is in no help", c.Name(), f.Name)
-			}
+			says.True(t, strings.Contains(help, "--"+f.Name+" ") || strings.Contains(storage, "--"+f.Name+" "),
+				"%s: --%s is in no help", c.Name(), f.Name)
 		})
-		if lines := strings.Count(help, "\n"); lines > 66 &&
-			!slices.Contains([]string{"serve", "doctor", "webhook"}, c.Name()) {
-			t.Errorf("%s: help of %d lines", c.Name(), lines)
-		}
-		if c.GroupID != commands.ServerGroup && (c.Example == "" || !strings.Contains(help, "\nExamples:\n")) {
-			t.Errorf("%s has no examples", c.Name())
-		}
-		if c.GroupID != commands.ServerGroup && !strings.Contains(help, "help storage") {
-			t.Errorf("%s does not say where the flags of the store are", c.Name())
-		}
+		lines := strings.Count(help, "\n")
+		says.True(t, lines <= 66 || slices.Contains([]string{"serve", "doctor", "webhook"}, c.Name()),
+			"%s: help of %d lines", c.Name(), lines)
+		says.True(t, c.GroupID == commands.ServerGroup || c.Example != "" && strings.Contains(help, "\nExamples:\n"),
+			"%s has no examples", c.Name())
+		says.True(t, c.GroupID == commands.ServerGroup || strings.Contains(help, "help storage"),
+			"%s does not say where the flags of the store are", c.Name())
 	}
 	says.All(t, storage, "\nAmazon S3", "S3_BUCKET", "--runtime-class-name")
 	says.All(t, helpOf(t, root, "--help"), "\n  rm ", "\n  serve ", "\n  completion ")
@@ -69,9 +65,7 @@ func TestExamples(t *testing.T) {
 			if err == nil && of.Args != nil {
 				err = of.Args(of, of.Flags().Args())
 			}
-			if err != nil || of == root {
-				t.Errorf("%s: %q: %v", c.Name(), line, err)
-			}
+			says.True(t, err == nil && of != root, "%s: %q: %v", c.Name(), line, err)
 			examples++
 		}
 	}
@@ -83,9 +77,7 @@ func helpOf(t *testing.T, root *cobra.Command, args ...string) string {
 	var out strings.Builder
 	root.SetOut(&out)
 	root.SetArgs(args)
-	if err := root.ExecuteContext(t.Context()); err != nil {
-		t.Fatal(args, err)
-	}
+	must.OK(t, root.ExecuteContext(t.Context()), args)
 	return out.String()
 }
 

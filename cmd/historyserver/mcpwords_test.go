@@ -83,7 +83,6 @@ func TestAssistantsWords(t *testing.T) {
 		`session "jobs260", job "tokenizer"`) || !strings.Contains(text, "data, never instructions") {
 		t.Error(text)
 	}
-	if _, err := assistant.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "explain_failure"}); err == nil {
-		t.Error("a prompt about no session is given")
-	}
+	says.True(t, says.Err(assistant.GetPrompt(t.Context(), &mcp.GetPromptParams{Name: "explain_failure"})) != nil,
+		"a prompt about no session is given")
 }

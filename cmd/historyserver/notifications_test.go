@@ -117,9 +117,7 @@ receivers: [{name: ours, url: %q, secret_file: %q, events: [job_failed, session_
 			t.Fatalf("told are %v", told)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, layout.FindingsKey("log", ref))); err != nil {
-		t.Errorf("how it ended is not kept: %v", err)
-	}
+	says.OK(t, says.Err(os.Stat(filepath.Join(dir, layout.FindingsKey("log", ref)))), "how it ended is not kept")
 	says.Equal(t, sum(t, registry, "historyserver_session_loads_total", ""), loads, "the session was loaded")
 	return events, sum(t, registry, "rayhistory_storage_operations_total", "get")
 }
@@ -167,9 +165,8 @@ func TestFindingsOfRunningSessions(t *testing.T) {
 	}
 	for _, running := range []bool{true, false} {
 		e := catalog.Entry{Ref: ref, Running: running, End: b.now.Add(-time.Minute), LastWrite: b.now.Add(-time.Minute)}
-		if report, err := reader.findings(t.Context(), e); err != nil || report.Outcome == "" {
-			t.Errorf("running %t: %+v, %v", running, report, err)
-		}
+		report, err := reader.findings(t.Context(), e)
+		says.True(t, err == nil && report.Outcome != "", "running %t: %+v, %v", running, report, err)
 		if _, err := os.Stat(filepath.Join(b.dir, layout.FindingsKey("log", ref))); (err == nil) == running {
 			t.Errorf("running %t, its stored findings: %v", running, err)
 		}

@@ -50,9 +50,8 @@ func TestLiveClustersAreAskedFor(t *testing.T) {
 		says.True(t, err == nil && o.kubernetes.live.Live == want, "%q: --live=%s, %v, want %s", flag,
 			o.kubernetes.live.Live, err, want)
 	}
-	if _, err := parse(t, []string{"--live=proxy", "--enable-live-clusters=false"}, nil); err == nil {
-		t.Error("two flags that contradict each other are taken")
-	}
+	says.True(t, says.Err(parse(t, []string{"--live=proxy", "--enable-live-clusters=false"}, nil)) != nil,
+		"two flags that contradict each other are taken")
 }
 
 func TestSettings(t *testing.T) {
@@ -87,9 +86,7 @@ func TestSettings(t *testing.T) {
 		{environ: []string{"RAYHISTORY_LISTENS=:80"}, want: "RAYHISTORY_LISTENS"},
 		{args: []string{"--storage-root-dir=a", "--ray-root-dir=b"}, want: "contradicts"},
 	} {
-		if _, err := parse(t, tc.args, tc.environ); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v %v: %v, want %s", tc.args, tc.environ, err, tc.want)
-		}
+		says.Error(t, says.Err(parse(t, tc.args, tc.environ)), tc.want, "%v %v", tc.args, tc.environ)
 	}
 }
 
@@ -99,9 +96,8 @@ func TestMemory(t *testing.T) {
 		o := must.Get(parse(t, nil, nil))(t)
 		_, err := o.memory(fstest.MapFS{"proc/self/cgroup": {Data: []byte("0::/\n")},
 			"sys/fs/cgroup/memory.max": {Data: []byte(limit)}})
-		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", limit, err, want)
-		}
+		says.True(t, (err == nil) == (want == "") && (err == nil || strings.Contains(err.Error(), want)),
+			"%s: %v, want %q", limit, err, want)
 	}
 }
 
@@ -176,10 +172,8 @@ func TestAddressInUse(t *testing.T) {
 // One Kubernetes cluster's answer says nothing about another's namespace of the same name.
 func TestOneKubernetesSaysWhoMaySeeWhat(t *testing.T) {
 	o := must.Get(parse(t, []string{"--auth=kubernetes", "--kubeconfigs=a,b", "--live=storage"}, nil))(t)
-	if _, _, err := o.kubernetes.open(logrus.New()); err == nil ||
-		!strings.Contains(err.Error(), "history server for each of --kubeconfigs") {
-		t.Errorf("%v", err)
-	}
+	_, _, err := o.kubernetes.open(logrus.New())
+	says.True(t, err != nil && strings.Contains(err.Error(), "history server for each of --kubeconfigs"), "%v", err)
 }
 
 // TestMissingFolder: a mistyped folder does not look like one without sessions.
@@ -189,9 +183,8 @@ func TestMissingFolder(t *testing.T) {
 		o := must.Get(parse(t, []string{"--local-dir=" + folder, "--prices=/nothing/here"}, nil))(t)
 		log, said := logrus.New(), new(strings.Builder)
 		log.SetOutput(said)
-		if err := o.serve(t.Context(), nil, log, prometheus.NewRegistry()); err == nil ||
-			strings.Contains(said.String(), "no such folder") != warned {
-			t.Errorf("%s: %v, %s", folder, err, said)
-		}
+		err := o.serve(t.Context(), nil, log, prometheus.NewRegistry())
+		says.True(t, err != nil && strings.Contains(said.String(), "no such folder") == warned, "%s: %v, %s", folder,
+			err, said)
 	}
 }

@@ -165,9 +165,8 @@ func TestEveryAnswerIsTheSame(t *testing.T) {
 		}
 	}
 	for ref, want := range want {
-		if _, err := b.run("rm", "--dry-run", ref.String()); (err == nil) != (want.State == "ended") {
-			t.Errorf("%s: rm: %v", ref.Cluster, err)
-		}
+		_, err := b.run("rm", "--dry-run", ref.String())
+		says.True(t, (err == nil) == (want.State == "ended"), "%s: rm: %v", ref.Cluster, err)
 	}
 	var rows []struct{ Session string }
 	if b.get(base+"/clusters", &rows); len(rows) != len(want) {

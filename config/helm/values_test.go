@@ -16,6 +16,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/docblock"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/maintenance/retention"
 	"github.com/rayhistory/historyserver/pkg/server/access"
@@ -116,9 +117,8 @@ func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
 		"notify.receivers.format":  webhooks.Formats(),
 		"auth.mode":                modes,
 	} {
-		if got := at(path).Enum; !sameWords(got, want) {
-			t.Errorf("%s may be %v, want %v", path, got, want)
-		}
+		got := at(path).Enum
+		says.True(t, sameWords(got, want), "%s may be %v, want %v", path, got, want)
 	}
 	for path, want := range map[string][]string{"retention.rules": fields(retention.Rule{}),
 		"notify.receivers": fields(webhooks.Receiver{})} {

@@ -16,9 +16,8 @@ func TestWriteReplacesWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	for _, want := range []string{"a long first version", "short"} {
 		must.OK(t, Write(path, []byte(want)))
-		if got, err := os.ReadFile(path); err != nil || string(got) != want {
-			t.Fatalf("read %q, %v, want %q", got, err, want)
-		}
+		got, err := os.ReadFile(path)
+		must.True(t, err == nil && string(got) == want, "read %q, %v, want %q", got, err, want)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
 		t.Fatalf("left %v, %v", entries, err)
@@ -32,9 +31,8 @@ func TestWriteFailsWithoutTrace(t *testing.T) {
 	must.OK(t, os.MkdirAll(filepath.Join(path, "x"), 0o755))
 	must.True(t, Write(path, []byte("x")) != nil, "wrote over a folder")
 	must.True(t, Write(filepath.Join(dir, "missing", "x"), nil) != nil, "wrote into a missing folder")
-	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
-		t.Fatalf("left %v, %v", entries, err)
-	}
+	entries, err := os.ReadDir(dir)
+	must.True(t, err == nil && len(entries) == 1, "left %v, %v", entries, err)
 }
 
 // TestFolderThatCannotBeSynced: shares say EINVAL, as a pipe does; other errors count.

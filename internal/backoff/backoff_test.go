@@ -13,9 +13,8 @@ func TestBackoff(t *testing.T) {
 	b := Backoff{Min: time.Second, Max: time.Minute}
 	for i := range 100 {
 		middle := min(time.Second<<min(i, 6), time.Minute)
-		if wait := b.Next(); wait < middle*3/4 || wait > middle*5/4 {
-			t.Errorf("wait %d is %v, want about %v", i, wait, middle)
-		}
+		wait := b.Next()
+		says.True(t, wait >= middle*3/4 && wait <= middle*5/4, "wait %d is %v, want about %v", i, wait, middle)
 	}
 	says.Equal(t, b.Errors(), 100, "errors")
 	b.Reset()

@@ -34,9 +34,8 @@ func TestBounds(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if n := used.Add(100); n > 300 {
-					t.Errorf("%d bytes are set aside, of 300", n)
-				}
+				n := used.Add(100)
+				says.True(t, n <= 300, "%d bytes are set aside, of 300", n)
 				time.Sleep(time.Second)
 				used.Add(-100)
 				release()
@@ -57,15 +56,12 @@ func TestBusy(t *testing.T) {
 		b := New(Options{Bytes: 800, Registerer: registry})
 		release := reserve(t, b, Work, 200)
 		began := time.Now()
-		if _, err := b.Reserve(t.Context(), Work, 101); !errors.Is(err, ErrBusy) || time.Since(began) != defaultWait {
-			t.Errorf("%v after %s", err, time.Since(began))
-		}
+		_, err := b.Reserve(t.Context(), Work, 101)
+		says.True(t, errors.Is(err, ErrBusy) && time.Since(began) == defaultWait, "%v after %s", err, time.Since(began))
 		gone, leave := context.WithCancelCause(t.Context())
 		left := errors.New("left")
 		time.AfterFunc(time.Second, func() { leave(left) })
-		if _, err := b.Reserve(gone, Work, 101); !errors.Is(err, left) {
-			t.Errorf("%v, want that the client left", err)
-		}
+		says.ErrorIs(t, says.Err(b.Reserve(gone, Work, 101)), left)
 		for _, p := range []Part{Answer, Parse, LargeParse} {
 			reserve(t, b, p, b.Size(p))()
 		}
@@ -73,13 +69,9 @@ func TestBusy(t *testing.T) {
 		release()
 		// What is more than the part waits for all of it, and is alone then.
 		release = reserve(t, b, Work, 700)
-		if _, err := b.Reserve(t.Context(), Work, 1); !errors.Is(err, ErrBusy) {
-			t.Errorf("%v, want that it is busy", err)
-		}
+		says.ErrorIs(t, says.Err(b.Reserve(t.Context(), Work, 1)), ErrBusy)
 		release()
-		if _, err := b.Reserve(t.Context(), Work, 801); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%v, want that it is too large", err)
-		}
+		says.ErrorIs(t, says.Err(b.Reserve(t.Context(), Work, 801)), ErrTooLarge)
 		if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) > 0 {
 			t.Errorf("%v, %v", problems, err)
 		}

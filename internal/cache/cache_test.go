@@ -54,9 +54,8 @@ func TestDropsThoseUsedLongestAgo(t *testing.T) {
 				keys, costs[key] = append(keys, key), want
 			}
 		}
-		if c.Len() != len(keys) || c.total != sum(costs) {
-			t.Fatalf("step %d: %d values of cost %d, want %d of %d", step, c.Len(), c.total, len(keys), sum(costs))
-		}
+		must.True(t, c.Len() == len(keys) && c.total == sum(costs), "step %d: %d values of cost %d, want %d of %d",
+			step, c.Len(), c.total, len(keys), sum(costs))
 	}
 }
 
@@ -72,9 +71,8 @@ func TestAge(t *testing.T) {
 		c := New[string, int](1, time.Minute, nil)
 		c.Put("a", 1)
 		time.Sleep(time.Minute - time.Nanosecond)
-		if v, ok := c.Get("a"); v != 1 || !ok {
-			t.Errorf("%d, %v just before its end", v, ok)
-		}
+		v, ok := c.Get("a")
+		says.True(t, v == 1 && ok, "%d, %v just before its end", v, ok)
 		time.Sleep(time.Nanosecond) // a use before does not make it younger
 		if v, ok := c.Get("a"); ok || c.Len() != 0 {
 			t.Errorf("%d after its end", v)
@@ -112,9 +110,8 @@ func TestLoad(t *testing.T) {
 				says.True(t, loads.Load() == 1 && right.Load() == 10 && len(c.loads) == 0,
 					"%d loads, %d of 10 answers are right, %d loads are left", loads.Load(), right.Load(), len(c.loads))
 				_, _ = c.Load(t.Context(), "a", load)
-				if want := map[bool]int64{true: 1, false: 2}[name == "value"]; loads.Load() != want {
-					t.Errorf("%d loads after another request, want %d", loads.Load(), want)
-				}
+				want := map[bool]int64{true: 1, false: 2}[name == "value"]
+				says.True(t, loads.Load() == want, "%d loads after another request, want %d", loads.Load(), want)
 			})
 		})
 	}
@@ -149,9 +146,8 @@ func TestLeftLoadComesLate(t *testing.T) {
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				if v, err := c.Load(ctx, "a", after(time.Minute, 1)); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("%d, %v", v, err)
-				}
+				v, err := c.Load(ctx, "a", after(time.Minute, 1))
+				says.True(t, errors.Is(err, context.DeadlineExceeded), "%d, %v", v, err)
 				want := 1
 				if again {
 					if want, _ = c.Load(t.Context(), "a", after(time.Second, 2)); want != 2 {

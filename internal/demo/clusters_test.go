@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
@@ -21,9 +22,8 @@ func TestClusters(t *testing.T) {
 	listing := list(t, data)
 	must.True(t, listing.Len() >= 10, "%d sessions", listing.Len())
 	for e := range listing.All() {
-		if d := e.Duration(time.Now()); e.Running || d < 10*time.Second || d > time.Hour {
-			t.Errorf("%s: running %t, %s", e.Ref, e.Running, d)
-		}
+		d := e.Duration(time.Now())
+		says.True(t, !e.Running && d >= 10*time.Second && d <= time.Hour, "%s: running %t, %s", e.Ref, e.Running, d)
 	}
 	must.OK(t, showRunning(data, "even260"))
 	for e := range list(t, data).All() {

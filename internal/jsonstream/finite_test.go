@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestFinite: what Python writes and JSON lacks is null, wherever a document is cut into parts; strings stay as they
@@ -26,9 +28,8 @@ func TestFinite(t *testing.T) {
 				out = f.Append(out, []byte(rest[:n]))
 				rest = rest[n:]
 			}
-			if got := string(out); got != want || !json.Valid(out) {
-				t.Errorf("%s in parts of %d: %s, want %s", in, size, got, want)
-			}
+			got := string(out)
+			says.True(t, got == want && json.Valid(out), "%s in parts of %d: %s, want %s", in, size, got, want)
 		}
 		for name, r := range map[string]io.Reader{
 			"whole": strings.NewReader(in), "bytes": iotest.OneByteReader(strings.NewReader(in)),

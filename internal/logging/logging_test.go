@@ -31,8 +31,7 @@ func TestLog(t *testing.T) {
 		}
 		must.OK(t, err)
 		log.Info("seen")
-		if got := b.String(); (tc.written == "") != (got == "") || !strings.Contains(got, tc.written) {
-			t.Errorf("%+v wrote %q", tc, got)
-		}
+		got := b.String()
+		says.True(t, (tc.written == "") == (got == "") && strings.Contains(got, tc.written), "%+v wrote %q", tc, got)
 	}
 }

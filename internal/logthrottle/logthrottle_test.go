@@ -42,7 +42,6 @@ func TestBurst(t *testing.T) {
 	for _, line := range hook.AllEntries() {
 		skipped = append(skipped, line.Data["skipped since the last line"])
 	}
-	if want := []any{nil, nil, nil, 3, nil, nil}; !slices.Equal(skipped, want) {
-		t.Errorf("lines after %v skipped ones, want %v", skipped, want)
-	}
+	want := []any{nil, nil, nil, 3, nil, nil}
+	says.True(t, slices.Equal(skipped, want), "lines after %v skipped ones, want %v", skipped, want)
 }

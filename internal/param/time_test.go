@@ -18,9 +18,8 @@ func TestParseAt(t *testing.T) {
 	says.Equal(t, must.Get(ParseAt(""))(t), 0, "the end")
 	for _, s := range []string{"now", "-5", "0", "99999999999999999", "2026-11-20", "02:18", "10m ago",
 		"1960-01-01T00:00:00Z", "9999-01-01T00:00:00Z"} {
-		if at, err := ParseAt(s); err == nil {
-			t.Errorf("ParseAt(%s) = %d, want an error", s, at)
-		}
+		at, err := ParseAt(s)
+		says.True(t, err != nil, "ParseAt(%s) = %d, want an error", s, at)
 	}
 }
 
@@ -88,7 +87,6 @@ func TestTimesEnd(t *testing.T) {
 			t.Errorf("%q ends at %s, want %s", text, at.Format(time.RFC3339), want)
 		}
 	}
-	if at, ok := of.ParseEnd("2026-11-31"); ok {
-		t.Errorf("a day that there is not is %s", at)
-	}
+	at, ok := of.ParseEnd("2026-11-31")
+	says.True(t, !ok, "a day that there is not is %s", at)
 }

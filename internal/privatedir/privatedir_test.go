@@ -58,9 +58,7 @@ func TestOpen(t *testing.T) {
 			}
 			must.True(t, err == nil && got == filepath.Join(dir, test.want), "%q, %v", got, err)
 			info, err := os.Stat(got)
-			if err != nil || info.Mode().Perm()&0o077 != 0 {
-				t.Errorf("mode %v, %v", info.Mode(), err)
-			}
+			says.True(t, err == nil && info.Mode().Perm()&0o077 == 0, "mode %v, %v", info.Mode(), err)
 			says.Equal(t, must.Get(Open(dir))(t), got, "again")
 		})
 	}
@@ -71,9 +69,8 @@ func TestSharedRootIsLeftAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, both(os.Chmod(dir, 0o777), os.Symlink("/etc", filepath.Join(dir, "x"))))
 	must.Get(Open(dir))(t)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o777 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
+	info, err := os.Stat(dir)
+	says.True(t, err == nil && info.Mode().Perm() == 0o777, "mode %v, %v", info.Mode(), err)
 }
 
 func both(a, b error) error {

@@ -8,23 +8,18 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 func TestFraction(t *testing.T) {
 	var c Counter
-	if c.fraction() != 0 {
-		t.Errorf("%v of nothing is done, want 0", c.fraction())
-	}
+	says.Equal(t, c.fraction(), 0, "of nothing is done")
 	c.Expect(4, 0)
 	c.Did(1, 0)
-	if c.fraction() != 0.25 {
-		t.Errorf("%v of the objects is done, want 0.25", c.fraction())
-	}
+	says.Equal(t, c.fraction(), 0.25, "of the objects is done")
 	c.Expect(0, 10)
 	c.Did(0, 20) // what grew meanwhile
-	if c.fraction() != 1 {
-		t.Errorf("%v of the bytes is done, want 1", c.fraction())
-	}
+	says.Equal(t, c.fraction(), 1, "of the bytes is done")
 }
 
 // TestBarInLog: where nobody watches, only lines that stay are written.
@@ -36,9 +31,8 @@ func TestBarInLog(t *testing.T) {
 	b.Follow("copying", &Counter{})()
 	b.Print("copied a")
 	b.Close()
-	if written, err := os.ReadFile(out.Name()); err != nil || string(written) != "2/2 copied a\n" {
-		t.Errorf("%q, %v", written, err)
-	}
+	written, err := os.ReadFile(out.Name())
+	says.True(t, err == nil && string(written) == "2/2 copied a\n", "%q, %v", written, err)
 }
 
 // TestBarOnTerminal: the last state is drawn, stop may be called again, and no line is wider than the terminal, where
@@ -61,8 +55,7 @@ func TestBarOnTerminal(t *testing.T) {
 		stop()
 		b.Close()
 		lines := strings.Split(out.String(), "\r")
-		if last := lines[len(lines)-2]; last != want+eraseRest || lines[len(lines)-1] != eraseRest {
-			t.Errorf("%d columns: %q", width, lines)
-		}
+		last := lines[len(lines)-2]
+		says.True(t, last == want+eraseRest && lines[len(lines)-1] == eraseRest, "%d columns: %q", width, lines)
 	}
 }

@@ -63,9 +63,8 @@ func TestFolder(t *testing.T) {
 	defer root.Close()
 	says.Equal(t, len(must.Get(Folder(root, ".", 2))(t)), 2)
 	for _, name := range []string{"away", "fifo", "a", "none"} {
-		if entries, err := Folder(root, name, 2); err == nil {
-			t.Errorf("%s is a folder with %v", name, entries)
-		}
+		entries, err := Folder(root, name, 2)
+		says.True(t, err != nil, "%s is a folder with %v", name, entries)
 	}
 }
 

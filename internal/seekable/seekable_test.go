@@ -49,20 +49,16 @@ func TestBody(t *testing.T) {
 			t.Fatalf("%+v: at %d, %v", step, at, err)
 		}
 		got := make([]byte, step.read)
-		if _, err := io.ReadFull(b, got); err != nil || string(got) != text[step.at:step.at+int64(step.read)] {
-			t.Errorf("%+v: %q, %v", step, got, err)
-		}
+		_, err := io.ReadFull(b, got)
+		says.True(t, err == nil && string(got) == text[step.at:step.at+int64(step.read)], "%+v: %q, %v", step, got, err)
 	}
-	if _, err := b.Read(make([]byte, 1)); err != io.EOF {
-		t.Errorf("after the end: %v", err)
-	}
+	says.Equal(t, says.Err(b.Read(make([]byte, 1))), io.EOF, "after the end")
 	if s.opened != 4 { // at 0, going on at 4, at 5, at 9, and at 0 again
 		t.Errorf("it was opened %d times", s.opened)
 	}
 	for _, offset := range []int64{-1, 11} {
-		if _, err := b.Seek(offset, io.SeekStart); !errors.Is(err, os.ErrInvalid) {
-			t.Errorf("a place that does not exist, %d: %v", offset, err)
-		}
+		says.ErrorIs(t, says.Err(b.Seek(offset, io.SeekStart)), os.ErrInvalid, "a place that does not exist, %d",
+			offset)
 	}
 	must.OK(t, b.Close())
 	says.Equal(t, s.open, 0, "are still open")
@@ -74,14 +70,11 @@ func TestOtherSize(t *testing.T) {
 		for _, offset := range []int64{0, 5} {
 			b := New(size, (&source{text: text}).at)
 			must.Get(b.Seek(offset, io.SeekStart))(t)
-			if _, err := io.ReadAll(b); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%d bytes of %d, from %d: %v", size, len(text), offset, err)
-			}
+			says.ErrorIs(t, says.Err(io.ReadAll(b)), io.ErrUnexpectedEOF, "%d bytes of %d, from %d", size, len(text),
+				offset)
 		}
 	}
 	refused := errors.New("refused")
 	b := New(1, func(int64) (io.ReadCloser, error) { return nil, refused })
-	if _, err := io.ReadAll(b); !errors.Is(err, refused) {
-		t.Errorf("a source that is not opened: %v", err)
-	}
+	says.ErrorIs(t, says.Err(io.ReadAll(b)), refused, "a source that is not opened")
 }

@@ -1,6 +1,10 @@
 package settings
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+)
 
 func TestBytes(t *testing.T) {
 	for in, want := range map[string]Bytes{
@@ -8,9 +12,8 @@ func TestBytes(t *testing.T) {
 		"0.5KiB": 512,
 	} {
 		var b Bytes
-		if err := b.Set(in); err != nil || b != want {
-			t.Errorf("%q is %d, %v; want %d", in, b, err, want)
-		}
+		err := b.Set(in)
+		says.True(t, err == nil && b == want, "%q is %d, %v; want %d", in, b, err, want)
 		var again Bytes
 		if err := again.Set(b.String()); err != nil || again != b {
 			t.Errorf("%q printed as %q and read again is %d, %v", in, b.String(), again, err)

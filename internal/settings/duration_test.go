@@ -19,9 +19,8 @@ func TestDuration(t *testing.T) {
 		var d time.Duration
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 		DurationVar(fs, &d, "age", time.Hour, "how old")
-		if err := fs.Set("age", text); err != nil || d != want {
-			t.Errorf("%s is %s (%v), want %s", text, d, err, want)
-		}
+		err := fs.Set("age", text)
+		says.True(t, err == nil && d == want, "%s is %s (%v), want %s", text, d, err, want)
 		var again time.Duration
 		if err := (*Duration)(&again).Set(fs.Lookup("age").Value.String()); err != nil || again != want {
 			t.Errorf("%s is written %s", text, fs.Lookup("age").Value)
@@ -33,8 +32,6 @@ func TestDuration(t *testing.T) {
 	}
 	for _, text := range []string{"", "d", "30", "1y", "3 d", "1e9w", "NaNd", "99999999999999w"} {
 		var d Duration
-		if err := d.Set(text); err == nil {
-			t.Errorf("%q is taken for %s", text, time.Duration(d))
-		}
+		says.True(t, d.Set(text) != nil, "%q is taken for %s", text, time.Duration(d))
 	}
 }

@@ -30,9 +30,7 @@ func TestOnce(t *testing.T) {
 		}
 		first, leave := context.WithCancel(t.Context())
 		go func() {
-			if _, err := v.Get(first, load); !errors.Is(err, context.Canceled) {
-				t.Errorf("who left got %v", err)
-			}
+			says.ErrorIs(t, says.Err(v.Get(first, load)), context.Canceled, "who left")
 		}()
 		synctest.Wait()
 		for range 10 {
@@ -103,14 +101,11 @@ func TestLingers(t *testing.T) {
 			})
 		}
 		for range 3 {
-			if _, err := ask("a"); !errors.Is(err, ErrWaited) {
-				t.Errorf("%v, want %v", err, ErrWaited)
-			}
+			says.ErrorIs(t, says.Err(ask("a")), ErrWaited)
 			time.Sleep(2 * time.Second)
 		}
-		if got := must.Get(ask("a"))(t); got != "a" || begun != 1 {
-			t.Errorf("%q, loaded %d times", got, begun)
-		}
+		got := must.Get(ask("a"))(t)
+		says.True(t, got == "a" && begun == 1, "%q, loaded %d times", got, begun)
 		_, _ = ask("b")
 		_, _ = ask("c")
 		synctest.Wait()
@@ -137,17 +132,12 @@ func TestLingers(t *testing.T) {
 func TestFailures(t *testing.T) {
 	var v Value[int]
 	broken := errors.New("broken")
-	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
-		t.Error(err)
-	}
-	if _, err := v.Get(t.Context(), func(context.Context) (int, error) { panic("oh no") }); !errors.Is(err, ErrPanic) ||
-		!strings.Contains(err.Error(), "oh no") {
-		t.Error(err)
-	}
+	says.ErrorIs(t, says.Err(v.Get(t.Context(), func(context.Context) (int, error) { return 0, broken })), broken)
+	_, err := v.Get(t.Context(), func(context.Context) (int, error) { panic("oh no") })
+	says.True(t, errors.Is(err, ErrPanic) && strings.Contains(err.Error(), "oh no"), err)
 	says.Equal(t, must.Get(v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 1, nil }))(t), 1)
-	if n, _ := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 2, nil }); n != 1 {
-		t.Errorf("%d: loaded again for the same key", n)
-	}
+	n, _ := v.GetFor(t.Context(), "a", func(context.Context) (int, error) { return 2, nil })
+	says.True(t, n == 1, "%d: loaded again for the same key", n)
 	if n, _ := v.GetFor(t.Context(), "b", func(context.Context) (int, error) { return 2, nil }); n != 2 {
 		t.Errorf("%d: not loaded for another key", n)
 	}

@@ -137,10 +137,9 @@ func TestReadsWhatIsWritten(t *testing.T) {
 		says.True(t, reflect.DeepEqual(got, rows), "%d rows: other values", n)
 		f, err := open(data)
 		must.OK(t, err)
-		if generation, ok := f.Lookup("generation"); !ok || generation != "g1" || n > 0 &&
-			len(f.Groups) != (n+1499)/1500 {
-			t.Errorf("%d rows: generation %q, %d groups", n, generation, len(f.Groups))
-		}
+		generation, ok := f.Lookup("generation")
+		says.True(t, ok && generation == "g1" && (n <= 0 || len(f.Groups) == (n+1499)/1500),
+			"%d rows: generation %q, %d groups", n, generation, len(f.Groups))
 	}
 }
 
@@ -174,25 +173,20 @@ func TestClaimsDoNotAllocate(t *testing.T) {
 		"lists in lists":            bytes.Repeat([]byte{0xf9, 0x19}, 1<<20),
 		"many fields without value": bytes.Repeat([]byte{0x11}, 1<<20),
 	} {
-		if _, err := Parse(footer, 1<<40, anything); err == nil {
-			t.Errorf("%s is accepted", name)
-		}
+		says.True(t, says.Err(Parse(footer, 1<<40, anything)) != nil, "%s is accepted", name)
 	}
 	var header []byte
 	header = binary.AppendUvarint(header, 128)
 	header = binary.AppendUvarint(header, 4)
 	header = binary.AppendUvarint(header, 1<<40)
-	if _, _, err := appendDeltas[int32](nil, binary.AppendVarint(header, 0), 10, 32); err == nil {
-		t.Error("2^40 values where a page has 10")
-	}
+	_, _, err := appendDeltas[int32](nil, binary.AppendVarint(header, 0), 10, 32)
+	says.True(t, err != nil, "2^40 values where a page has 10")
 	full := errors.New("full")
 	if _, err := Parse([]byte{0x29, 0x3c, 0, 0x15, 0x02, 0x38, 0x01, 'a', 0, 0}, 100,
 		func(int64) error { return full }); !errors.Is(err, full) {
 		t.Errorf("no room for a column: %v", err)
 	}
-	if _, err := FooterSize([]byte("\xff\xff\xff\xffPAR1"), 1<<40); err == nil {
-		t.Error("a footer of 4 GiB is accepted")
-	}
+	says.True(t, says.Err(FooterSize([]byte("\xff\xff\xff\xffPAR1"), 1<<40)) != nil, "a footer of 4 GiB is accepted")
 }
 
 // FuzzFile: whatever the bytes, there are rows or there is an error.
@@ -201,9 +195,8 @@ func FuzzFile(f *testing.F) {
 		f.Add(written(f, randomRows(n), 200))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if rows, err := readAll(data, 1<<20); err == nil && len(rows) > 1<<20 {
-			t.Errorf("%d rows", len(rows))
-		}
+		rows, err := readAll(data, 1<<20)
+		says.True(t, err != nil || len(rows) <= 1<<20, "%d rows", len(rows))
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -172,9 +171,7 @@ func TestEndedInTurn(t *testing.T) {
 			}
 			return told
 		}
-		if got := told(); !slices.Equal(got, []bool{false, false, false}) {
-			t.Error("nobody waits:", got)
-		}
+		says.EqualSlices(t, told(), []bool{false, false, false}, "nobody waits")
 		for i, want := range [][]bool{{true, false, false}, {true, true, false}} {
 			go func() { _, _, _ = s.Take(t.Context(), "b", 0) }()
 			says.EqualSlices(t, told(), want, "%d wait", i+1)

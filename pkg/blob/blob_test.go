@@ -1,7 +1,6 @@
 package blob_test
 
 import (
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -35,17 +34,13 @@ func TestFolderHoldsNothingElse(t *testing.T) {
 	whole := storetest.New()
 	store := blob.Renamed(whole, "log/", "")
 	must.OK(t, store.Create(t.Context(), "log/a/b", strings.NewReader("x")))
-	if _, err := whole.Stat(t.Context(), "a/b"); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(whole.Stat(t.Context(), "a/b")))
 	for _, prefix := range []string{"", "log/", "log/a"} {
 		for o, err := range store.List(t.Context(), prefix, blob.ListOptions{}) {
 			says.True(t, err == nil && o.Key == "log/a/b", "%q lists %q, %v", prefix, o.Key, err)
 		}
 	}
-	if _, err := store.Stat(t.Context(), "a/b"); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a key outside of the folder: %v", err)
-	}
+	says.ErrorIs(t, says.Err(store.Stat(t.Context(), "a/b")), os.ErrNotExist, "a key outside of the folder")
 	says.True(t, store.Put(t.Context(), "a/c", strings.NewReader("x")) != nil, "a key outside of the folder is written")
 }
 
@@ -59,9 +54,8 @@ func TestBody(t *testing.T) {
 		says.OK(t, iotest.TestReader(body, []byte(content)))
 		for _, other := range []int64{-1, 1} {
 			changed := blob.Object{Key: "a", Size: o.Size + other}
-			if _, err := io.ReadAll(blob.Body(t.Context(), s, changed)); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("of %d bytes that were listed as %d: %v", o.Size, changed.Size, err)
-			}
+			says.ErrorIs(t, says.Err(io.ReadAll(blob.Body(t.Context(), s, changed))), io.ErrUnexpectedEOF,
+				"of %d bytes that were listed as %d", o.Size, changed.Size)
 		}
 	}
 }
@@ -87,11 +81,8 @@ func TestReadRange(t *testing.T) {
 		offset, length int64
 		want           string
 	}{{0, 10, "0123456789"}, {2, 3, "234"}, {8, 5, "89"}, {10, 1, ""}, {0, 0, ""}} {
-		if got, err := blob.ReadRange(t.Context(), store, "key", c.offset, c.length); string(got) != c.want || err != nil {
-			t.Errorf("%d bytes from %d: %q, %v", c.length, c.offset, got, err)
-		}
+		got, err := blob.ReadRange(t.Context(), store, "key", c.offset, c.length)
+		says.True(t, string(got) == c.want && err == nil, "%d bytes from %d: %q, %v", c.length, c.offset, got, err)
 	}
-	if _, err := blob.ReadRange(t.Context(), store, "none", 0, 1); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	says.ErrorIs(t, says.Err(blob.ReadRange(t.Context(), store, "none", 0, 1)), os.ErrNotExist)
 }

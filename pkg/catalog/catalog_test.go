@@ -97,9 +97,7 @@ func TestListHasMetadataOfBothLayouts(t *testing.T) {
 	store.Age(time.Hour)
 
 	l := fresh(t, c)
-	if l.Err != nil || len(entriesOf(l)) != 3 {
-		t.Fatalf("%d entries, error %v", len(entriesOf(l)), l.Err)
-	}
+	must.True(t, l.Err == nil && len(entriesOf(l)) == 3, "%d entries, error %v", len(entriesOf(l)), l.Err)
 	first := entriesOf(l)[0]
 	if first.Ref != withMetadata || first.OwnerKind != RayJob || first.OwnerName != "nightly" ||
 		first.RayVersion != "2.60.0" || first.Nodes != 3 || first.Running {
@@ -123,9 +121,8 @@ func TestRunningUntilQuietOrEndMarker(t *testing.T) {
 	put(t, store, layout.MarkerKey(root, ref), "")
 	store.Age(time.Hour)
 	put(t, store, layout.LogKey(root, ref, rayid.Node{1}, "raylet.out"), "{}")
-	if e := entriesOf(fresh(t, c))[0]; !e.Running || !e.End.IsZero() {
-		t.Errorf("just written: %+v", e)
-	}
+	e := entriesOf(fresh(t, c))[0]
+	says.True(t, e.Running && e.End.IsZero(), "just written: %+v", e)
 	put(t, store, layout.MetadataKey(root, ref, layout.End), `{"end":"2026-11-20T23:40:00Z"}`)
 	c.describe(t.Context(), ref)
 	if e := entriesOf(c.Cached())[0]; e.Running || e.End.IsZero() {
@@ -222,12 +219,10 @@ func TestUnreachableStoreKeepsTheLastList(t *testing.T) {
 	fresh(t, c)
 	away := errors.New("connection refused")
 	store.ListFault = func(string) error { return away }
-	if err := c.Refresh(t.Context()); !errors.Is(err, away) {
-		t.Fatalf("refresh: %v", err)
-	}
-	if l := c.List(t.Context()); len(entriesOf(l)) != 1 || !errors.Is(l.Err, away) || l.At.IsZero() {
-		t.Errorf("%+v", l)
-	}
+	err := c.Refresh(t.Context())
+	must.True(t, errors.Is(err, away), "refresh: %v", err)
+	l := c.List(t.Context())
+	says.True(t, len(entriesOf(l)) == 1 && errors.Is(l.Err, away) && !l.At.IsZero(), "%+v", l)
 	store.ListFault = nil
 	if l := fresh(t, c); l.Err != nil {
 		t.Errorf("after recovery: %v", l.Err)
@@ -247,9 +242,8 @@ func TestFailedListingIsTriedAgainSoon(t *testing.T) {
 		}
 		c := started(t, store)
 		synctest.Wait()
-		if l := c.List(t.Context()); !errors.Is(l.Err, refused) || !l.At.IsZero() {
-			t.Errorf("%+v", l)
-		}
+		l := c.List(t.Context())
+		says.True(t, errors.Is(l.Err, refused) && l.At.IsZero(), "%+v", l)
 		back.Store(true)
 		time.Sleep(retry + time.Second)
 		if l := c.List(t.Context()); l.Err != nil || l.At.IsZero() {
@@ -271,15 +265,12 @@ func TestMissOfAFreshListDoesNotListAgain(t *testing.T) {
 			}
 		}
 		find()
-		if _, lists := store.Requests(); lists != first {
-			t.Errorf("a miss right after a listing listed again")
-		}
+		_, lists := store.Requests()
+		says.True(t, lists == first, "a miss right after a listing listed again")
 		time.Sleep(missAge + time.Second)
 		put(t, store, layout.MarkerKey(root, v16("lab", "session_2026-11-20_00-00-00_000000_1")), "")
-		if e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest}); err != nil ||
-			e.Ref.Cluster != "lab" {
-			t.Errorf("a session stored since the last listing: %v, %v", e, err)
-		}
+		e, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "lab", Session: Latest})
+		says.True(t, err == nil && e.Ref.Cluster == "lab", "a session stored since the last listing: %v, %v", e, err)
 	})
 }
 
@@ -287,7 +278,6 @@ func TestListWaitsForTheFirstListing(t *testing.T) {
 	_, c := bucket()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if l := c.List(ctx); !errors.Is(l.Err, context.Canceled) {
-		t.Errorf("%+v", l)
-	}
+	l := c.List(ctx)
+	says.True(t, errors.Is(l.Err, context.Canceled), "%+v", l)
 }

@@ -47,9 +47,7 @@ func TestEntrypointIsNoLabel(t *testing.T) {
 	l := Listing{list: tab.list(time.Minute)}
 	for query, want := range map[string]int{"label=pythonpath": 0, "user=ann": 0, "q=pythonpath": 1} {
 		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
-		if found := slices.Collect(l.Matching(f, time.Now())); len(found) != want {
-			t.Errorf("%s: %d sessions", query, len(found))
-		}
+		says.Equal(t, len(slices.Collect(l.Matching(f, time.Now()))), want, "%s: sessions", query)
 	}
 }
 
@@ -95,9 +93,8 @@ func TestFilter(t *testing.T) {
 			t.Errorf("%q: error %v", query, err)
 		}
 		p, err := l.Part(Query{Filter: f, Now: start, Limit: 1})
-		if got := p.Found == 1; got != want || err != nil {
-			t.Errorf("%q passes: %v, want %v (%+v)", query, got, want, f)
-		}
+		got := p.Found == 1
+		says.True(t, got == want && err == nil, "%q passes: %v, want %v (%+v)", query, got, want, f)
 	}
 }
 
@@ -114,12 +111,10 @@ func TestFilterForm(t *testing.T) {
 	} {
 		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
 		form := f.Form()
-		if again := must.Get(ParseFilter(form, time.Now()))(t); !reflect.DeepEqual(again, f) {
-			t.Errorf("%q is read as %+v, and then as %+v", query, f, again)
-		}
-		if got := must.Get(url.ParseQuery(want))(t); !reflect.DeepEqual(form, got) {
-			t.Errorf("%q: the form is %q, want %q", query, form, got)
-		}
+		again := must.Get(ParseFilter(form, time.Now()))(t)
+		says.True(t, reflect.DeepEqual(again, f), "%q is read as %+v, and then as %+v", query, f, again)
+		got := must.Get(url.ParseQuery(want))(t)
+		says.True(t, reflect.DeepEqual(form, got), "%q: the form is %q, want %q", query, form, got)
 		says.True(t, query == "" || len(form) == len(FilterParams), "%d parameters of %d", len(form), len(FilterParams))
 	}
 }

@@ -81,9 +81,8 @@ func TestOneEarlyTime(t *testing.T) {
 		c := started(t, store, withFacts)
 		time.Sleep(time.Minute)
 		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
-		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {
-			t.Errorf("%+v lasted %s: %v", e, e.Duration(time.Now()), err)
-		}
+		says.True(t, err == nil && !e.Running && e.Start.Equal(began) && e.Duration(time.Now()) == time.Hour,
+			"%+v lasted %s: %v", e, e.Duration(time.Now()), err)
 	})
 }
 
@@ -100,9 +99,8 @@ func TestClocksAhead(t *testing.T) {
 		c := started(t, store, withFacts)
 		time.Sleep(30 * time.Minute)
 		e, err := c.Find(context.Background(), Selector{Namespace: "default", Name: "lab", Session: ref.Name})
-		if err != nil || e.Running || !e.Start.Equal(began) || e.Duration(time.Now()) != time.Hour {
-			t.Errorf("%+v lasted %s: %v", e, e.Duration(time.Now()), err)
-		}
+		says.True(t, err == nil && !e.Running && e.Start.Equal(began) && e.Duration(time.Now()) == time.Hour,
+			"%+v lasted %s: %v", e, e.Duration(time.Now()), err)
 		var nodes []string
 		for _, at := range []string{"1", "946684800000", "9214646400000"} { // 1970, the session's start, 2261
 			node := `{"node_id":"` + at + `","start_time_ms":` + at +
@@ -125,9 +123,8 @@ func TestLookBeforeTheFirstObject(t *testing.T) {
 	})
 	ref := v16("lab", "session_2026-11-20_23-19-45_581717_22125")
 	put(t, store, layout.MarkerKey(root, ref), "")
-	if e := entriesOf(fresh(t, c))[0]; !e.Described || !e.Running {
-		t.Errorf("with only a marker: %+v", e)
-	}
+	e := entriesOf(fresh(t, c))[0]
+	says.True(t, e.Described && e.Running, "with only a marker: %+v", e)
 	says.Equal(t, len(c.Unpacked()), 0, "a session that has just begun waits to be packed as an ended one")
 	put(t, store, layout.MetadataKey(root, ref, layout.Start), `{"ownerKind":"rayjob","ownerName":"nightly"}`)
 	must.Happen(t, "a session with only a marker is read again", func() bool {

@@ -109,9 +109,8 @@ func TestFailedJobsOfARunningSession(t *testing.T) {
 	r.store(0, oneFailed)
 	put(t, r.Store, layout.SnapshotKey(root, r.ref, "/api/jobs/train-A"), `{}`)
 	for range 3 {
-		if e := r.want(1, 1); !e.Running || e.Outcome != "" || e.Cause != "Job train-A failed: exit code 1" {
-			t.Errorf("%+v", e)
-		}
+		e := r.want(1, 1)
+		says.True(t, e.Running && e.Outcome == "" && e.Cause == "Job train-A failed: exit code 1", "%+v", e)
 	}
 	for _, word := range []string{"train-a", "exit", "team=search"} {
 		says.True(t, r.finds(word), "a running session is not found by %s", word)
@@ -189,9 +188,8 @@ func TestFailedJobsOfKubeRay(t *testing.T) {
 		for range 2 {
 			r.want(n, n+1)
 		}
-		if failed, _, err := r.c.FailedJobs(t.Context(), r.ref, ""); err != nil || len(failed) != n {
-			t.Errorf("%v, %v", failed, err)
-		}
+		failed, _, err := r.c.FailedJobs(t.Context(), r.ref, "")
+		says.True(t, err == nil && len(failed) == n, "%v, %v", failed, err)
 		r.reads--
 	}
 }
@@ -325,9 +323,8 @@ func TestAnswersTakeMemoryByTheirText(t *testing.T) {
 			err := decode(jsonstream.New(strings.NewReader(test.text), maxValue), &f)
 			runtime.ReadMemStats(&after)
 			// Everything that was allocated counts, as if it was never collected.
-			if took := int64(after.TotalAlloc - before.TotalAlloc); (err == nil) != test.ok || took > 12*maxAnswer {
-				t.Errorf("%v after %d MB", err, took>>20)
-			}
+			took := int64(after.TotalAlloc - before.TotalAlloc)
+			says.True(t, (err == nil) == test.ok && took <= 12*maxAnswer, "%v after %d MB", err, took>>20)
 			says.True(t, f.Hours == nil && len(f.Jobs) <= maxListed, "%+v, %d jobs", f.Hours, len(f.Jobs))
 		})
 	}

@@ -360,9 +360,7 @@ func TestPartsAreTheWhole(t *testing.T) {
 	says.True(t, len(oldest) == l.Len() && len(oldest) != 0 && oldest[0].Ref.Namespace == "new",
 		"%d of %d from the oldest on", len(oldest), l.Len())
 	for _, token := range []string{"!", "AAAA", "MSBhL2I"} {
-		if _, err := l.Part(Query{After: token, Limit: 1}); err == nil {
-			t.Errorf("%q is a place", token)
-		}
+		says.True(t, says.Err(l.Part(Query{After: token, Limit: 1})) != nil, "%q is a place", token)
 	}
 }
 

@@ -109,9 +109,8 @@ func TestNewSessionAmongMany(t *testing.T) {
 			return slices.ContainsFunc(entriesOf(c.Cached()), func(e Entry) bool { return e.Ref == ref })
 		}
 		time.Sleep(35 * time.Second)
-		if !has(marked) || has(unmarked) {
-			t.Errorf("after 35 s: with a time-ordered marker %v, without %v", has(marked), has(unmarked))
-		}
+		says.True(t, has(marked) && !has(unmarked), "after 35 s: with a time-ordered marker %v, without %v",
+			has(marked), has(unmarked))
 		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "asked",
 			Session: "session_1999-12-01_00-00-00_000000_3"}); err != nil {
 			t.Error(err)
@@ -123,31 +122,27 @@ func TestNewSessionAmongMany(t *testing.T) {
 		// That miss listed recent markers, which the next session has none of.
 		other := v16("other", "session_1999-12-01_00-00-00_000000_5")
 		store.put(layout.MarkerKey(root, other))
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "other", Session: Latest}); err != nil {
-			t.Error("right after somebody else's miss:", err)
-		}
+		says.OK(t, says.Err(c.Find(t.Context(), Selector{Namespace: "default", Name: "other", Session: Latest})),
+			"right after somebody else's miss")
 		for range 10 * missesPerSecond { // that are asked for at once
 			_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
 		}
 		before := store.asked()
 		_, _ = c.Find(t.Context(), Selector{Namespace: "default", Name: "none", Session: Latest})
-		if got := store.asked(); got != before {
-			t.Errorf("%d further requests after many misses", got-before)
-		}
+		got := store.asked()
+		says.True(t, got == before, "%d further requests after many misses", got-before)
 		late := v16("late", "session_1999-12-01_00-00-00_000000_6")
 		store.put(layout.MarkerKey(root, late))
-		if _, err := c.Find(t.Context(), Selector{Namespace: "default", Name: "late", Session: Latest}); err != nil {
-			t.Error("right after many misses of another cluster:", err)
-		}
+		says.OK(t, says.Err(c.Find(t.Context(), Selector{Namespace: "default", Name: "late", Session: Latest})),
+			"right after many misses of another cluster")
 		var err error
 		for i := range 2 * missesPerSecond { // of many clusters
 			_, err = c.Find(t.Context(), Selector{Namespace: "default", Name: fmt.Sprint("none-", i), Session: Latest})
 		}
 		says.ErrorIs(t, err, budget.ErrBusy, "a cluster that was not looked for")
 		time.Sleep(3 * time.Hour)
-		if !has(marked) || !has(unmarked) || !has(asked) {
-			t.Errorf("after a full listing: %v, %v, %v", has(marked), has(unmarked), has(asked))
-		}
+		says.True(t, has(marked) && has(unmarked) && has(asked), "after a full listing: %v, %v, %v", has(marked),
+			has(unmarked), has(asked))
 	})
 }
 
@@ -190,9 +185,8 @@ func TestRequestsADay(t *testing.T) {
 			time.Sleep(24 * time.Hour)
 			requests := store.asked() - before
 			quietLook := 2 * 2880
-			if most := 200 + 2880 + quietLook + 100; requests > most {
-				t.Errorf("%d sessions: %d requests a day, want at most %d", n, requests, most)
-			}
+			most := 200 + 2880 + quietLook + 100
+			says.True(t, requests <= most, "%d sessions: %d requests a day, want at most %d", n, requests, most)
 		})
 	}
 }
@@ -271,13 +265,11 @@ func TestListedMeanwhile(t *testing.T) {
 		return ref
 	}
 	count := func() int { return len(entriesOf(c.Cached())) }
-	if n := count(); n != 0 {
-		t.Fatalf("%d sessions at first", n)
-	}
+	n := count()
+	must.True(t, n == 0, "%d sessions at first", n)
 	put(1)
-	if err := c.Refresh(t.Context()); err != nil || count() != 1 {
-		t.Errorf("after a listing of all: %d, %v", count(), err)
-	}
+	err := c.Refresh(t.Context())
+	says.True(t, err == nil && count() == 1, "after a listing of all: %d, %v", count(), err)
 	store.put(layout.RecentKey(root, put(2), time.Now()))
 	if err := c.refresh(t.Context(), false); err != nil || count() != 2 {
 		t.Errorf("after a listing of recent sessions: %d, %v", count(), err)

@@ -80,10 +80,8 @@ func TestName(t *testing.T) {
 		found[0].Ref.Name != "session_5" {
 		t.Errorf("several names: %v, %v", found, err)
 	}
-	if _, err := SelectSessions(LookupIn(entries), []string{"lab"}); err == nil ||
-		!strings.Contains(err.Error(), "such as lab/latest") {
-		t.Errorf("a cluster where a session is wanted: %v", err)
-	}
+	says.Error(t, says.Err(SelectSessions(LookupIn(entries), []string{"lab"})), "such as lab/latest",
+		"a cluster where a session is wanted")
 }
 
 func check(t *testing.T, what string, found []Entry, err error, want string) {

@@ -103,10 +103,8 @@ func packed(t *testing.T, store blob.Store) map[layout.Session]packs.Facts {
 	all := must.Get(p.List(t.Context()))(t)
 	rows := make(map[layout.Session]packs.Facts)
 	for _, pack := range all {
-		if err := p.Read(t.Context(), pack, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil }); err != nil &&
-			!errors.Is(err, packs.ErrDamaged) {
-			t.Fatal(err)
-		}
+		err := p.Read(t.Context(), pack, func(f *packs.Facts) error { rows[f.Ref] = *f; return nil })
+		must.True(t, err == nil || errors.Is(err, packs.ErrDamaged), err)
 	}
 	return rows
 }
@@ -206,9 +204,8 @@ func TestPackOfAClockAhead(t *testing.T) {
 		want  string
 	}{{before, "failed"}, {since, "succeeded"}} {
 		c.mergePackRow(&pack.facts)
-		if got := entriesOf(c.Cached())[0]; got.Outcome != pack.want {
-			t.Errorf("after a pack of %s: %+v", pack.facts.Seen, got)
-		}
+		got := entriesOf(c.Cached())[0]
+		says.True(t, got.Outcome == pack.want, "after a pack of %s: %+v", pack.facts.Seen, got)
 	}
 }
 
@@ -229,9 +226,8 @@ func TestHoursOfAnyList(t *testing.T) {
 		put(t, store, layout.SnapshotVersionKey(key, time.UnixMilli(1763683300000+int64(i))), saved.body)
 		c, _ := server(store)
 		fresh(t, c)
-		if f := c.Unpacked()[ref]; f == nil || f.Hours == nil || f.Hours.Node != saved.node {
-			t.Errorf("with %s: %+v", saved.query, f)
-		}
+		f := c.Unpacked()[ref]
+		says.True(t, f != nil && f.Hours != nil && f.Hours.Node == saved.node, "with %s: %+v", saved.query, f)
 	}
 }
 
@@ -241,13 +237,11 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	ref := ended(t, store, "fails")
 	c, _ := server(store)
 	fresh(t, c)
-	if f := c.Unpacked()[ref]; f == nil || f.Outcome != "failed" || len(f.Jobs) != 2 || f.Hours == nil {
-		t.Errorf("facts %+v", f)
-	}
+	f := c.Unpacked()[ref]
+	says.True(t, f != nil && f.Outcome == "failed" && len(f.Jobs) == 2 && f.Hours != nil, "facts %+v", f)
 	must.OK(t, c.Pack(t.Context()))
-	if rows := packed(t, store); len(rows) != 0 {
-		t.Errorf("packed although more may be stored: %v", rows)
-	}
+	rows := packed(t, store)
+	says.True(t, len(rows) == 0, "packed although more may be stored: %v", rows)
 	store.Age(time.Hour)
 	c.Reread(ref)
 	fresh(t, c)
@@ -277,9 +271,8 @@ func TestRestartReadsPacks(t *testing.T) {
 	says.True(t, !fresh(t, again).Beginning, "all sessions are listed, and some count as missing")
 	says.Equal(t, looked.sessions, 0, "%d sessions were looked at after the restart", looked.sessions)
 	must.OK(t, again.Pack(t.Context()))
-	if all, _ := again.opts.Packs.List(t.Context()); len(all) != 1 {
-		t.Errorf("%d packs", len(all))
-	}
+	all, _ := again.opts.Packs.List(t.Context())
+	says.True(t, len(all) == 1, "%d packs", len(all))
 }
 
 // TestLongListingAfterRestart: while a server that began with packs lists all markers, it knows what runs, lists what
@@ -374,25 +367,18 @@ func testRemovedLeavePacks(t *testing.T, newer bool) {
 		fresh(t, c)
 	}
 	must.OK(t, store.Delete(t.Context(), layout.MarkerKey(root, gone)))
-	if l := fresh(t, c); len(entriesOf(l)) != 1 {
-		t.Errorf("%d sessions", len(entriesOf(l)))
-	}
+	says.Equal(t, len(entriesOf(fresh(t, c))), 1, "sessions")
 	looked.failing = storetest.Create
 	says.True(t, c.Pack(t.Context()) != nil, "packs were joined without the store")
 	looked.failing = ""
 	must.OK(t, c.Pack(t.Context()))
 	says.Equal(t, len(c.packed.removed), 0, "%v still wait to leave packs", c.packed.removed)
 	rows := packed(t, store)
-	if _, ok := rows[stays]; !ok || len(rows) != 1 {
-		t.Errorf("packed are %v", rows)
-	}
+	_, ok := rows[stays]
+	says.True(t, ok && len(rows) == 1, "packed are %v", rows)
 	must.OK(t, c.Pack(t.Context()))
-	if n := len(c.packed.read); n != 1 {
-		t.Errorf("%d packs are remembered, one is stored", n)
-	}
-	if l := c.Cached(); len(entriesOf(l)) != 1 {
-		t.Errorf("%d sessions after packing", len(entriesOf(l)))
-	}
+	says.Equal(t, len(c.packed.read), 1, "packs are remembered, one is stored")
+	says.Equal(t, len(entriesOf(c.Cached())), 1, "sessions after packing")
 }
 
 // TestReadOnlyStoreHasNoPacks: where packs may not be written, none wait; when the refusal counts no more, they are
@@ -435,9 +421,8 @@ func TestPacksWithoutTheRightToDelete(t *testing.T) {
 		fresh(t, c)
 		must.OK(t, c.Pack(t.Context()))
 	}
-	if rows := packed(t, store); len(rows) != sessions {
-		t.Errorf("%d of %d sessions are packed", len(rows), sessions)
-	}
+	rows := packed(t, store)
+	says.True(t, len(rows) == sessions, "%d of %d sessions are packed", len(rows), sessions)
 	if want := sessions + 1; without.created != want {
 		t.Errorf("%d packs were stored, want %d: one for each session, and one that joins them", without.created, want)
 	}
@@ -463,14 +448,12 @@ func TestOutcomeThatCannotBeRead(t *testing.T) {
 	other.opts.Ending = func(context.Context, Entry) (Ending, bool) { return Ending{}, false }
 	fresh(t, other)
 	must.OK(t, other.Pack(t.Context()))
-	if all := must.Get(other.opts.Packs.List(t.Context()))(t); len(all) != 2 {
-		t.Fatalf("%d packs; both replicas have described the session", len(all))
-	}
+	all := must.Get(other.opts.Packs.List(t.Context()))(t)
+	must.True(t, len(all) == 2, "%d packs; both replicas have described the session", len(all))
 	tells := func(who string, c *Catalog) {
 		t.Helper()
-		if e := entriesOf(c.Cached())[0]; e.Outcome != "failed" || e.Cause != "Task f failed" {
-			t.Errorf("%s: %+v", who, e)
-		}
+		e := entriesOf(c.Cached())[0]
+		says.True(t, e.Outcome == "failed" && e.Cause == "Task f failed", "%s: %+v", who, e)
 	}
 	must.OK(t, knows.Pack(t.Context())) // it reads what the other one packed
 	tells("who knew it", knows)
@@ -503,7 +486,6 @@ func TestOutcomeLearnedLater(t *testing.T) {
 	}
 	must.OK(t, c.Pack(t.Context()))
 	again, _ := restarted(t, store)
-	if e := entriesOf(again.Cached())[0]; e.Outcome != "succeeded" {
-		t.Errorf("after a restart %+v", e)
-	}
+	e := entriesOf(again.Cached())[0]
+	says.True(t, e.Outcome == "succeeded", "after a restart %+v", e)
 }

@@ -142,9 +142,8 @@ func TestFailedLookRests(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		c.Growing(ref, time.Now())
 		time.Sleep(10 * time.Second)
-		if n := store.looked(ref); n != 1 {
-			t.Errorf("looked %d times at a session that cannot be read", n)
-		}
+		n := store.looked(ref)
+		says.True(t, n == 1, "looked %d times at a session that cannot be read", n)
 		time.Sleep(2 * c.opts.Interval)
 		if n := store.looked(ref); n < 2 || n > 3 {
 			t.Errorf("looked %d times in %s at a session that cannot be read", n, 20*time.Second+2*c.opts.Interval)
@@ -168,9 +167,8 @@ func TestClockThatIsSetBack(t *testing.T) {
 		c.table.put(ref, session{known.marked, known.took, &before})
 		c.mu.Unlock()
 		time.Sleep(2 * c.opts.Interval)
-		if n := store.looked(ref); n < 2 {
-			t.Errorf("looked %d times in %s at a session that runs", n, 5*time.Second+2*c.opts.Interval)
-		}
+		n := store.looked(ref)
+		says.True(t, n >= 2, "looked %d times in %s at a session that runs", n, 5*time.Second+2*c.opts.Interval)
 	})
 }
 
@@ -188,9 +186,8 @@ func TestLongestUnreadFirst(t *testing.T) {
 			Start: now.Add(-time.Duration(n) * time.Second), Summary: Summary{Objects: 1}}})
 	}
 	c.schedule.reset()
-	if next, ok := c.nextDue(); !ok || next != oldest {
-		t.Errorf("%s is read next, want %s", next, oldest)
-	}
+	next, ok := c.nextDue()
+	says.True(t, ok && next == oldest, "%s is read next, want %s", next, oldest)
 }
 
 // TestNamespacesInTurns: however many new sessions one namespace has, those of others are read soon.
@@ -213,8 +210,7 @@ func TestNamespacesInTurns(t *testing.T) {
 	want = []layout.Session{want[0], newer, want[1], older}
 	c.schedule.reset()
 	for i, ref := range want {
-		if next, ok := c.nextDue(); !ok || next != ref {
-			t.Errorf("%s is read as number %d, want %s", next, i, ref)
-		}
+		next, ok := c.nextDue()
+		says.True(t, ok && next == ref, "%s is read as number %d, want %s", next, i, ref)
 	}
 }

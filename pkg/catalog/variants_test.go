@@ -16,6 +16,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -91,9 +92,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	want := tell(t, from, rec.Session, log)
 	c := catalog.New(catalog.Options{Store: to, Root: root, Log: log, Registerer: prometheus.NewRegistry()})
 	must.OK(t, c.Refresh(t.Context()))
-	if listed := slices.Collect(c.Cached().All()); len(listed) != len(variants) {
-		t.Errorf("%d sessions are listed, want %d", len(listed), len(variants))
-	}
+	says.Equal(t, len(slices.Collect(c.Cached().All())), len(variants), "sessions are listed")
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
 			owner := v.ref.OwnerName

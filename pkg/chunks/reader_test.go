@@ -62,9 +62,8 @@ func readAll(t testing.TB, r *Reader) (text string, gaps []string, err error) {
 		if !errors.As(err, &gap) {
 			return out.String(), gaps, err
 		}
-		if gap.From > gap.To || gap.To != r.Offset() {
-			t.Errorf("a gap %d to %d, then reading goes on at %d", gap.From, gap.To, r.Offset())
-		}
+		says.True(t, gap.From <= gap.To && gap.To == r.Offset(), "a gap %d to %d, then reading goes on at %d", gap.From,
+			gap.To, r.Offset())
 		gaps = append(gaps, gap.Error())
 	}
 }
@@ -257,10 +256,9 @@ func TestArchived(t *testing.T) {
 			says.True(t, errors.Is(err, blob.ErrArchived) && len(gaps) == 0, "metrics: %v, gaps %q", err, gaps)
 			continue
 		}
-		if want := s.Chunks[1].Object.Key + " is archived by the store: restore it"; err != nil || got != "one\nsix\n" ||
-			!slices.Equal(gaps, []string{want}) {
-			t.Errorf("kind %d: %q, %v, gaps %q", kind, got, err, gaps)
-		}
+		want := s.Chunks[1].Object.Key + " is archived by the store: restore it"
+		says.True(t, err == nil && got == "one\nsix\n" && slices.Equal(gaps, []string{want}),
+			"kind %d: %q, %v, gaps %q", kind, got, err, gaps)
 	}
 }
 
@@ -273,10 +271,8 @@ func TestExact(t *testing.T) {
 		m := storetest.New()
 		stream := stream(t, m, testChunk{0, "one\n", plain})
 		m.Objects["a.log"] = change(m.Objects["a.log"])
-		if _, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true})); !errors.Is(err, ErrChanged) ||
-			!Changed(err) {
-			t.Errorf("%s: error %v", name, err)
-		}
+		_, err := io.ReadAll(NewReader(t.Context(), m, stream, Options{Exact: true}))
+		says.True(t, errors.Is(err, ErrChanged) && Changed(err), "%s: error %v", name, err)
 		if got, err := io.ReadAll(NewReader(t.Context(), m, stream,
 			Options{})); string(got) != string(m.Objects["a.log"]) || err != nil {
 			t.Errorf("%s: got %q, %v", name, got, err)
@@ -340,9 +336,8 @@ func TestExpect(t *testing.T) {
 	m := storetest.New()
 	stream := stream(t, m, testChunk{0, strings.Repeat("x", 1<<20), plain})
 	r := NewReader(t.Context(), m, stream, Options{From: 1000, Expect: 3000})
-	if _, err := io.ReadFull(r, make([]byte, 2000)); err != nil || m.Read.Load() != 2000 {
-		t.Errorf("%d bytes were requested, %v", m.Read.Load(), err)
-	}
+	_, err := io.ReadFull(r, make([]byte, 2000))
+	says.True(t, err == nil && m.Read.Load() == 2000, "%d bytes were requested, %v", m.Read.Load(), err)
 	if rest, gaps, err := readAll(t, r); len(rest) != 1<<20-3000 || len(gaps) > 0 || err != nil {
 		t.Errorf("the rest has %d bytes, gaps %q, %v", len(rest), gaps, err)
 	}
@@ -364,10 +359,8 @@ func TestWideWindow(t *testing.T) {
 	m.Objects[stream.Chunks[0].Object.Key] = b.Bytes()
 	n := testing.Benchmark(func(bench *testing.B) {
 		for bench.Loop() {
-			if _, err := io.Copy(io.Discard, NewReader(t.Context(), m, stream, Options{})); !errors.Is(err,
-				ErrDamaged) {
-				t.Errorf("error %v", err)
-			}
+			says.ErrorIs(t, says.Err(io.Copy(io.Discard, NewReader(t.Context(), m, stream, Options{}))), ErrDamaged,
+				"error")
 		}
 	}).AllocedBytesPerOp()
 	says.True(t, n <= 16<<20, "%d bytes were allocated", n)

@@ -113,10 +113,7 @@ func TestUnreachable(t *testing.T) {
 	}
 	slow := New(&url.URL{Scheme: "http", Host: "h", Path: "/"},
 		sender(func(*http.Request) (*http.Response, error) { return nil, timeout{} }))
-	if _, err := slow.Sessions(t.Context(), nil); err == nil ||
-		!strings.Contains(err.Error(), "did not answer in time") {
-		t.Error(err)
-	}
+	says.Error(t, says.Err(slow.Sessions(t.Context(), nil)), "did not answer in time")
 	for _, address := range []string{"", "h.example.com", "ftp://h", "https://", "http://:80", "http://h/?a=b",
 		"http://h/#a", "http://ann:hush@h:port", "https:///homepage"} {
 		if _, err := ParseBase(address); err == nil || strings.Contains(err.Error(), "hush") {
@@ -161,9 +158,8 @@ func TestPatience(t *testing.T) {
 			return answerOf(200, "Content-Type: application/json", "[]"), nil
 		}))
 		var refused *Error
-		if _, err := c.Sessions(t.Context(), nil); !errors.As(err, &refused) || asked != 1 {
-			t.Errorf("without patience: %v after %d requests", err, asked)
-		}
+		_, err := c.Sessions(t.Context(), nil)
+		says.True(t, errors.As(err, &refused) && asked == 1, "without patience: %v after %d requests", err, asked)
 		said := ""
 		c.Patient, c.OnWait = true, func(why string) { said = why }
 		began := time.Now()
@@ -191,9 +187,8 @@ func TestJobs(t *testing.T) {
 		{"submission_id":"b-1","entrypoint":"python b.py","start_time":1}]`
 	for name, want := range map[string]string{"01000000": "01000000", "python a.py": "01000000", "python b.py": "b-2",
 		"b": "b-2", "b-1": "b-1"} {
-		if job, err := ask(two).Job(t.Context(), "p/", name); err != nil || job.Name() != want {
-			t.Errorf("%s: %+v, %v", name, job, err)
-		}
+		job, err := ask(two).Job(t.Context(), "p/", name)
+		says.True(t, err == nil && job.Name() == want, "%s: %+v, %v", name, job, err)
 	}
 	earlier := New(must.Get(ParseBase("https://h.example.com"))(t), sender(func(r *http.Request) (*http.Response, error) {
 		switch r.URL.Path {
@@ -207,18 +202,14 @@ func TestJobs(t *testing.T) {
 	if job, err := earlier.Job(t.Context(), "p/", "02000000"); err != nil || job.Name() != "steps" {
 		t.Errorf("an earlier driver of a submission: %+v, %v", job, err)
 	}
-	if _, err := earlier.Job(t.Context(), "p/", "01000000"); err == nil || !strings.Contains(err.Error(), "steps") {
-		t.Errorf("no driver of a submission: %v", err)
-	}
+	says.Error(t, says.Err(earlier.Job(t.Context(), "p/", "01000000")), "steps", "no driver of a submission")
 	for list, want := range map[string]string{
 		"[" + strings.Repeat("{},", maxJobs) + "{}]":                                     "too long",
 		`[{"entrypoint":"` + strings.Repeat("x", maxRow+1<<20) + `"}]`:                   "too long",
 		"[" + strings.Repeat(`{"job_id":"`+strings.Repeat("x", 1<<20)+`"},`, 17) + "{}]": "IDs of its jobs",
 		`{"job_id":"01000000"}`: "no list",
 	} {
-		if _, err := ask(list).Job(t.Context(), "p/", "01000000"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.50s: %v", list, err)
-		}
+		says.Error(t, says.Err(ask(list).Job(t.Context(), "p/", "01000000")), want, "%.50s", list)
 	}
 }
 
@@ -283,9 +274,8 @@ func TestFind(t *testing.T) {
 		"team-a/nightly/session_1": before, "team-a/nightly-x1/live": before, before: before,
 		"team-b/nightly/session_1": "team-b/nightly/session_1", "team-b/new/latest": "team-b/new/latest",
 	} {
-		if ref, err := c.Find(t.Context(), name); err != nil || ref.String() != want {
-			t.Errorf("%s is %s, %v, want %s", name, ref, err, want)
-		}
+		ref, err := c.Find(t.Context(), name)
+		says.True(t, err == nil && ref.String() == want, "%s is %s, %v, want %s", name, ref, err, want)
 	}
 	for _, name := range []string{"new", "team-b/nightly", "a//b"} {
 		if ref, err := c.Find(t.Context(), name); err == nil {

@@ -79,9 +79,7 @@ func TestEndWithoutBackend(t *testing.T) {
 	posts := r.Posts("w1")
 	post(t, c.url("/v1/events"), posts[0].JSON())
 	says.ErrorIs(t, closeWithin(t, c, 300*time.Millisecond), context.DeadlineExceeded)
-	if len(store.Keys()) != 0 {
-		t.Errorf("stored %v", store.Keys())
-	}
+	says.Equal(t, len(store.Keys()), 0, "stored %v", store.Keys())
 	back.Store(true)
 	stop(t, restart(t, o))
 	if events := strings.Count(storedOf(store, "_events/"), "\n"); events != len(posts[0].Body) {
@@ -105,9 +103,7 @@ func TestLastWords(t *testing.T) {
 	appendTo(t, path("late.out"), "late\n")
 	stop(t, c)
 	for name, want := range map[string]string{"grows.out": "hello\nbye\n", "late.out": "late\n"} {
-		if stored := storedOf(store, "/"+name); stored != want {
-			t.Errorf("%q is stored of %s: %q", stored, name, store.Keys())
-		}
+		says.Equal(t, storedOf(store, "/"+name), want, "is stored of %s: %q", name, store.Keys())
 	}
 }
 
@@ -130,9 +126,7 @@ func TestEndWithoutRaysFolder(t *testing.T) {
 	must.OK(t, os.Rename(o.RayTmpDir, o.RayTmpDir+"-moved"))
 	must.OK(t, os.WriteFile(o.RayTmpDir, nil, 0o600))
 	says.Error(t, closeWithin(t, c, time.Minute), "--ray-tmp-dir", "closed")
-	if storedOf(store, "_events/") == "" {
-		t.Errorf("no event is stored: %q", store.Keys())
-	}
+	says.True(t, storedOf(store, "_events/") != "", "no event is stored: %q", store.Keys())
 }
 
 // TestRefusedLogsKeepNoOtherAtTheEnd: a log that only the last scan finds is stored also if the store refuses another
@@ -160,9 +154,7 @@ func TestRefusedLogsKeepNoOtherAtTheEnd(t *testing.T) {
 			err := closeWithin(t, c, 10*time.Second)
 			says.True(t, err != nil && strings.Contains(err.Error(), "1 files or event streams") &&
 				strings.Contains(err.Error(), "/bad.out"), "closed with %v", err)
-			if storedOf(store, "/late.out") == "" {
-				t.Errorf("late.out is not stored: %q", store.Keys())
-			}
+			says.True(t, storedOf(store, "/late.out") != "", "late.out is not stored: %q", store.Keys())
 		})
 	}
 }
@@ -334,9 +326,7 @@ func TestEndWithoutNode(t *testing.T) {
 		says.True(t, logs == (err != nil) && (err == nil || strings.Contains(err.Error(), session().Name)),
 			"logs: %t, error %v", logs, err)
 		ended := slices.ContainsFunc(store.Keys(), func(key string) bool { return strings.Contains(key, layout.End) })
-		if ended == logs {
-			t.Errorf("logs: %t, the end is stored: %t; keys %q", logs, ended, store.Keys())
-		}
+		says.True(t, ended != logs, "logs: %t, the end is stored: %t; keys %q", logs, ended, store.Keys())
 	}
 }
 

@@ -153,9 +153,7 @@ func TestRecordedSession(t *testing.T) {
 		says.True(t, stored[id], "event %s is not stored", id)
 	}
 	says.True(t, len(sent) >= 1000 && len(stored) == len(sent), "%d events sent, %d stored", len(sent), len(stored))
-	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", session())); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(store.Stat(t.Context(), layout.MarkerKey("log", session()))))
 	var begin layout.StartMetadata
 	var end layout.EndMetadata
 	readJSON(t, filepath.Join(dir, layout.MetadataKey("log", session(), layout.Start)), &begin)
@@ -163,9 +161,7 @@ func TestRecordedSession(t *testing.T) {
 	says.True(t, begin.RayVersion == "2.60.0" && end.Nodes == 3 && end.End.After(end.Start) &&
 		begin.Start.Minute() == 19, "facts %+v, %+v", begin, end)
 	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/version"} {
-		if _, err := store.Stat(t.Context(), layout.SnapshotKey("log", session(), url)); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, says.Err(store.Stat(t.Context(), layout.SnapshotKey("log", session(), url))))
 	}
 }
 
@@ -178,9 +174,8 @@ func eventID(t *testing.T, raw []byte) string {
 	var e struct {
 		ID string `json:"eventId"`
 	}
-	if err := json.Unmarshal(raw, &e); err != nil || e.ID == "" {
-		t.Fatalf("event %.200s: %v", raw, err)
-	}
+	err := json.Unmarshal(raw, &e)
+	must.True(t, err == nil && e.ID != "", "event %.200s: %v", raw, err)
 	return e.ID
 }
 
@@ -290,10 +285,8 @@ func TestMetadata(t *testing.T) {
 		s = open()
 	}
 	const want = `{"ownerKind":"RayJob","ownerName":"nightly","rayVersion":"2.60.0","labels":{"team":"search"},"start":"2026-11-20T23:19:45Z","nodeId":"01000000000000000000000000000000000000000000000000000000"}`
-	if got := string(store.Object(layout.MetadataKey("log", session(), layout.Start))); got != want &&
-		time.Local == time.UTC {
-		t.Errorf("start %s, want %s", got, want)
-	}
+	got := string(store.Object(layout.MetadataKey("log", session(), layout.Start)))
+	says.True(t, got == want || time.Local != time.UTC, "start %s, want %s", got, want)
 	puts, _ := store.Requests()
 	says.Equal(t, puts, 3, "%d puts for two markers and the start", puts)
 	says.True(t, !s.stateOf(name).Ended, "ended before its end")
@@ -333,9 +326,8 @@ func TestMarkerThatWasRemoved(t *testing.T) {
 	for range 5 {
 		must.OK(t, s.storeMarker(t.Context(), name))
 	}
-	if _, err := store.Stat(t.Context(), marker); err != nil || puts != 1 {
-		t.Errorf("%v, %d puts", err, puts)
-	}
+	_, err := store.Stat(t.Context(), marker)
+	says.True(t, err == nil && puts == 1, "%v, %d puts", err, puts)
 }
 
 // TestTimeOrderedMarkerMayBeRefused: nothing waits for it, and it is not tried with each put.
@@ -359,7 +351,6 @@ func TestTimeOrderedMarkerMayBeRefused(t *testing.T) {
 	}
 	s.recent[name] = time.Now().Add(-2 * recentRetry)
 	store.Fault = nil
-	if err := s.storeMarker(t.Context(), name); err != nil || len(store.Keys()) != 2 {
-		t.Errorf("a policy that was mended: %v, stored %v", err, store.Keys())
-	}
+	err := s.storeMarker(t.Context(), name)
+	says.True(t, err == nil && len(store.Keys()) == 2, "a policy that was mended: %v, stored %v", err, store.Keys())
 }

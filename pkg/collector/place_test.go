@@ -43,9 +43,7 @@ func TestPlaces(t *testing.T) {
 		p := &places{dir: dir, finder: &node.Finder{Dir: dir}, latest: func() string { return running }, log: log}
 		scan := func(names ...string) {
 			for _, name := range names {
-				if _, err := p.finder.Node(t.Context(), name); err != nil {
-					t.Error(err)
-				}
+				says.OK(t, says.Err(p.finder.Node(t.Context(), name)))
 			}
 		}
 		check := func(when, session, want string, id byte) {
@@ -92,10 +90,8 @@ func TestPlaces(t *testing.T) {
 		for i := range 2 * maxAbsent {
 			_, _ = p.destinationOf(bogus + strconv.Itoa(100+i))
 		}
-		if len(p.absent) > maxAbsent || len(logged.AllEntries()) > maxAbsent {
-			t.Errorf("waiting for the folders of %d sessions, %d lines in the log", len(p.absent),
-				len(logged.AllEntries()))
-		}
+		says.True(t, len(p.absent) <= maxAbsent && len(logged.AllEntries()) <= maxAbsent,
+			"waiting for the folders of %d sessions, %d lines in the log", len(p.absent), len(logged.AllEntries()))
 		check("too many sessions of nobody", bogus+"2", later, 3)
 		must.OK(t, os.Symlink("/etc", filepath.Join(dir, bogus+"3")))
 		check("a link is no session's folder", bogus+"3", later, 3)
@@ -128,17 +124,15 @@ func TestListeners(t *testing.T) {
 	c := start(t, o)
 	defer stop(t, c)
 	for _, l := range append(c.opts.Servers.events.listeners, c.opts.Servers.metrics.listeners...) {
-		if tcp, ok := l.Addr().(*net.TCPAddr); !ok || !tcp.IP.IsLoopback() {
-			t.Errorf("%v is no loopback address", l.Addr())
-		}
+		tcp, ok := l.Addr().(*net.TCPAddr)
+		says.True(t, ok && tcp.IP.IsLoopback(), "%v is no loopback address", l.Addr())
 	}
 	events, metrics := portOf(c.opts.Servers.events.listeners[0]), portOf(c.opts.Servers.metrics.listeners[0])
 	says.True(t, events != metrics, "both are at port %d", events)
 	for _, l := range c.opts.Servers.events.listeners {
 		url := "http://" + l.Addr().String() + "/v1/events"
-		if status, _ := get(t, url); status != http.StatusMethodNotAllowed {
-			t.Errorf("%v: %d", l.Addr(), status)
-		}
+		status, _ := get(t, url)
+		says.True(t, status == http.StatusMethodNotAllowed, "%v: %d", l.Addr(), status)
 		if status, text := try(t, url+"/", []byte("[]")); status != http.StatusOK {
 			t.Errorf("%v, with a slash: %d, %s", l.Addr(), status, text)
 		}
@@ -224,8 +218,6 @@ func TestDashboardMakesNoSessions(t *testing.T) {
 	for _, key := range store.Keys() {
 		says.True(t, !strings.Contains(key, "bogus"), "stored %s", key)
 	}
-	if known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json")); err == nil &&
-		strings.Contains(string(known), "bogus") {
-		t.Errorf("remembered %s", known)
-	}
+	known, err := os.ReadFile(filepath.Join(o.SpoolDir, "sessions.json"))
+	says.True(t, err != nil || !strings.Contains(string(known), "bogus"), "remembered %s", known)
 }

@@ -98,10 +98,9 @@ func TestMetrics(t *testing.T) {
 		lines = append(lines, chunks[offset]...)
 	}
 	const labels = `"job":"ray","ray_io_cluster":"lab","namespace":"default"}`
-	if values := regexp.MustCompile(`"v":\[.*?\]`).FindAllString(string(lines), -1); fmt.Sprint(values) !=
-		`["v":[1] "v":[2]]` || !strings.Contains(string(lines), labels) {
-		t.Errorf("stored %s", lines)
-	}
+	values := regexp.MustCompile(`"v":\[.*?\]`).FindAllString(string(lines), -1)
+	says.True(t, fmt.Sprint(values) == `["v":[1] "v":[2]]` && strings.Contains(string(lines), labels), "stored %s",
+		lines)
 	says.True(t, len(dashboards) == 1 && dashboards["default_grafana_dashboard.json"] == `{"title": "Default"}`,
 		"Grafana dashboards %q", dashboards)
 }
@@ -210,9 +209,8 @@ func TestLastReadIsBounded(t *testing.T) {
 		handler.ServeHTTP(recorder, request)
 		return recorder.Code
 	}
-	if status := ask(); status != http.StatusServiceUnavailable {
-		t.Errorf("status %d while %d are answered", status, maxScrapes)
-	}
+	status := ask()
+	says.True(t, status == http.StatusServiceUnavailable, "status %d while %d are answered", status, maxScrapes)
 	close(may)
 	asking.Wait()
 	says.Equal(t, ask(), http.StatusOK, "status")

@@ -22,9 +22,8 @@ func TestRefusedEventsAreNotStored(t *testing.T) {
 	c := start(t, o)
 	for range 3 {
 		body := []byte(`[{"sessionName":"` + session().Name + `"}]`)
-		if status, _ := try(t, c.url("/v1/events"), body); status != http.StatusServiceUnavailable {
-			t.Errorf("status %d", status)
-		}
+		status, _ := try(t, c.url("/v1/events"), body)
+		says.True(t, status == http.StatusServiceUnavailable, "status %d", status)
 	}
 	err := closeWithin(t, c, time.Minute)
 	says.True(t, err != nil && strings.Contains(err.Error(), "3 batches of events were refused") &&
@@ -47,9 +46,8 @@ func TestDashboardOfAnotherFolder(t *testing.T) {
 	o.Head, o.Dashboard = true, dashboard.URL
 	c := start(t, o)
 	err := closeWithin(t, c, time.Minute)
-	if err == nil || !strings.Contains(err.Error(), "--ray-tmp-dir") || len(store.Keys()) > 0 {
-		t.Errorf("closed with %v, stored %q", err, store.Keys())
-	}
+	says.True(t, err != nil && strings.Contains(err.Error(), "--ray-tmp-dir") && len(store.Keys()) == 0,
+		"closed with %v, stored %q", err, store.Keys())
 }
 
 // TestAcceptedLater: events that were refused until their node was known, and then accepted, are stored.

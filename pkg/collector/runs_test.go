@@ -104,9 +104,8 @@ func TestEnds(t *testing.T) {
 				s.LastWrite = at(test.written)
 			}
 			end, ended := r.endOf(s, test.latest, another, test.closing, now)
-			if ended != (test.want > 0) || (ended && !end.Equal(at(test.want))) {
-				t.Errorf("ended %t, %ds after the start, want %d", ended, int(end.Sub(start).Seconds()), test.want)
-			}
+			says.True(t, ended == (test.want > 0) && (!ended || end.Equal(at(test.want))),
+				"ended %t, %ds after the start, want %d", ended, int(end.Sub(start).Seconds()), test.want)
 		})
 	}
 }
@@ -173,9 +172,8 @@ func TestSessionsComeAndGo(t *testing.T) {
 	c.Start()
 	until(t, c, "the first head's start is stored",
 		func() bool { return len(metadata(t, store, one, layout.Start)) == 1 })
-	if got := metadata(t, store, one, layout.Start)[0]; got.NodeID != (rayid.Node{1}).String() {
-		t.Errorf("start %+v", got)
-	}
+	got := metadata(t, store, one, layout.Start)[0]
+	says.True(t, got.NodeID == (rayid.Node{1}).String(), "start %+v", got)
 	if got := metadata(t, store, one, layout.End); len(got) > 0 {
 		t.Errorf("ended while it runs: %+v", got)
 	}
@@ -188,30 +186,26 @@ func TestSessionsComeAndGo(t *testing.T) {
 	m.run(two)
 	until(t, c, "the first session's end is stored",
 		func() bool { return len(metadata(t, store, one, layout.End)) == 1 })
-	if end := metadata(t, store, one, layout.End)[0]; end.End.Before(last) || end.End.After(time.Now()) ||
-		end.NodeID != (rayid.Node{1}).String() {
-		t.Errorf("end %+v, its last sign was at %v", end, last)
-	}
+	end := metadata(t, store, one, layout.End)[0]
+	says.True(t, !end.End.Before(last) && !end.End.After(time.Now()) && end.NodeID == (rayid.Node{1}).String(),
+		"end %+v, its last sign was at %v", end, last)
 	whole := layout.LogKey("log", layout.Session{Namespace: "default", Cluster: "lab", Name: one}, rayid.Node{1},
 		"debug_state.txt")
-	if store.Object(whole) == nil {
-		t.Errorf("the end is stored before everything else of the session: %q", store.Keys())
-	}
+	says.True(t, store.Object(whole) != nil, "the end is stored before everything else of the session: %q",
+		store.Keys())
 
 	m.run(one) // GCS fault tolerance: another head goes on under the first name
 	makeSession(t, o.RayTmpDir, one, rayid.Node{3})
 	until(t, c, "the next head's start is stored",
 		func() bool { return len(metadata(t, store, one, layout.Start)) == 2 })
-	if next := metadata(t, store, one, layout.Start)[1]; next.NodeID != (rayid.Node{3}).String() ||
-		time.Since(next.Start) > time.Hour {
-		t.Errorf("the next head's start %+v", next)
-	}
+	next := metadata(t, store, one, layout.Start)[1]
+	says.True(t, next.NodeID == (rayid.Node{3}).String() && time.Since(next.Start) <= time.Hour,
+		"the next head's start %+v", next)
 	m.run()
 	stop(t, c)
 	for name, want := range map[string]int{one: 2, two: 0} { // of the second, there is nothing but an empty folder
-		if ends := metadata(t, store, name, layout.End); len(ends) < want {
-			t.Errorf("%s has the ends %+v, want %d", name, ends, want)
-		}
+		ends := metadata(t, store, name, layout.End)
+		says.True(t, len(ends) >= want, "%s has the ends %+v, want %d", name, ends, want)
 	}
 }
 
@@ -235,12 +229,10 @@ func TestSlowStoreHoldsUpNoLook(t *testing.T) {
 		synctest.Wait()
 		c.watching.Close()
 		c.metadata.Close()
-		if least := int(minutes * time.Minute / lookInterval); looks < least {
-			t.Errorf("looked %d times for raylets, want %d", looks, least)
-		}
-		if entry := logged.LastEntry(); entry == nil || !strings.Contains(entry.Message, "the metadata of a session") {
-			t.Errorf("logged %v", entry)
-		}
+		least := int(minutes * time.Minute / lookInterval)
+		says.True(t, looks >= least, "looked %d times for raylets, want %d", looks, least)
+		entry := logged.LastEntry()
+		says.True(t, entry != nil && strings.Contains(entry.Message, "the metadata of a session"), "logged %v", entry)
 		must.OK(t, c.spool.Close())
 	})
 }

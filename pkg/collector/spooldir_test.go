@@ -195,9 +195,8 @@ func TestForeignFolderAfterDeletion(t *testing.T) {
 		says.Error(t, c.spool.Append(t.Context(), []spool.Lines{{Stream: key, Data: []byte("{}\n")}}), "other users",
 			"append")
 	}
-	if files, err := os.ReadDir(filepath.Join(o.SpoolDir, "events")); err != nil || len(files) > 0 {
-		t.Errorf("wrote %v, %v", files, err)
-	}
+	files, err := os.ReadDir(filepath.Join(o.SpoolDir, "events"))
+	says.True(t, err == nil && len(files) == 0, "wrote %v, %v", files, err)
 }
 
 // TestForeignSpoolFolder: a folder that another user made is not used.
@@ -213,9 +212,8 @@ func TestForeignSpoolFolder(t *testing.T) {
 	c := start(t, o)
 	says.Equal(t, c.opts.SpoolDir, filepath.Join(o.SpoolDir, "collector-0"), "spools in")
 	stop(t, c)
-	if keys := store.Keys(); len(keys) > 0 {
-		t.Errorf("stored %v", keys)
-	}
+	keys := store.Keys()
+	says.True(t, len(keys) == 0, "stored %v", keys)
 }
 
 // TestKilledWhileWriting: what a killed collector had begun to write goes at the next start, whatever the folder is
@@ -301,9 +299,8 @@ func TestRayCanMakeItsFolder(t *testing.T) {
 	}
 	absent := func(when string) {
 		t.Helper()
-		if _, err := os.Lstat(ray); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("%s the collector made Ray's folder: %v", when, err)
-		}
+		_, err := os.Lstat(ray)
+		must.True(t, errors.Is(err, os.ErrNotExist), "%s the collector made Ray's folder: %v", when, err)
 	}
 	absent("at its start")
 	must.OK(t, os.Mkdir(ray, 0o777))
@@ -332,9 +329,8 @@ func TestSpoolFolderAboveRay(t *testing.T) {
 		o.SpoolDir = shared
 		c := start(t, o)
 		stop(t, c)
-		if info, err := os.Stat(shared); err != nil || info.Mode().Perm() != 0o777 {
-			t.Errorf("%q: mode %v, %v", below, info.Mode(), err)
-		}
+		info, err := os.Stat(shared)
+		says.True(t, err == nil && info.Mode().Perm() == 0o777, "%q: mode %v, %v", below, info.Mode(), err)
 		says.True(t, c.opts.SpoolDir != shared, "%q: it spools in %s", below, c.opts.SpoolDir)
 	}
 }

@@ -45,9 +45,7 @@ func TestHead(t *testing.T) {
 	a := made(t, func(*session.Session) {})
 	for url, status := range map[string]int{"/api/v0/platform_events": 404, "/nodes?view=summary": 200,
 		"/api/jobs/nope": 404} {
-		if w := a.do(http.MethodHead, url); w.Code != status {
-			t.Errorf("HEAD %s: %d, want %d", url, w.Code, status)
-		}
+		says.Equal(t, a.do(http.MethodHead, url).Code, status, "HEAD %s", url)
 	}
 }
 
@@ -99,15 +97,13 @@ func TestSecrets(t *testing.T) {
 	a := made(t, func(s *session.Session) { s.Actors, s.Jobs = []entities.Actor{actor, broken}, []entities.Job{job} })
 	for _, url := range []string{"/api/jobs/", "/api/jobs/01000000", "/api/v0/jobs?detail=1",
 		"/api/v0/actors?detail=1"} {
-		if w := a.get(url); !strings.Contains(w.Body.String(), "secret1") {
-			t.Errorf("%s: a tool does not see it: %s", url, w.Body)
-		}
+		w := a.get(url)
+		says.True(t, strings.Contains(w.Body.String(), "secret1"), "%s: a tool does not see it: %s", url, w.Body)
 		for header, value := range map[string]string{"User-Agent": "Mozilla/5.0", "Sec-Fetch-Mode": "cors",
 			"Origin": "http://x"} {
-			if text := a.with(header, value, url); strings.Contains(text, "secret") ||
-				!strings.Contains(text, "<redacted>") {
-				t.Errorf("%s with %s: %s", url, header, text)
-			}
+			text := a.with(header, value, url)
+			says.True(t, !strings.Contains(text, "secret") && strings.Contains(text, "<redacted>"), "%s with %s: %s",
+				url, header, text)
 		}
 	}
 }
@@ -153,9 +149,8 @@ func TestActorsHaveTheirOwnIDs(t *testing.T) {
 	says.Equal(t, logical.Len(), len(want), "actors")
 	for id, name := range want {
 		row := logical.Object(id)
-		if row == nil || row.String("actorId") != id || row.String("name")+" "+row.String("jobId") != name {
-			t.Errorf("%s: %s", id, pyjson.Append(nil, row))
-		}
+		says.True(t, row != nil && row.String("actorId") == id && row.String("name")+" "+row.String("jobId") == name,
+			"%s: %s", id, pyjson.Append(nil, row))
 	}
 	says.Equal(t, a.column("/api/v0/actors", "actor_id", "name"), "3e3cfe62:kept 5e19c114:stats", "listed")
 }
@@ -181,12 +176,10 @@ func TestWorkersAfterTheLastListAreSoughtOnce(t *testing.T) {
 	end()
 	s, d := withLateWorkers(t, 3), New(Options{Log: logrus.New()})
 	before := must.Get(d.MomentAt(s, 0).Workers(t.Context()))(t)
-	if again := must.Get(d.MomentAt(s, 0).Workers(ended))(t); len(before) != 2 || len(again) != 2 {
-		t.Errorf("%d workers, then %d", len(before), len(again))
-	}
-	if listed := must.Get(d.MomentAt(withLateWorkers(t, 1), 0).Workers(ended))(t); len(listed) != 1 {
-		t.Errorf("%d workers, but one is listed", len(listed))
-	}
+	again := must.Get(d.MomentAt(s, 0).Workers(ended))(t)
+	says.True(t, len(before) == 2 && len(again) == 2, "%d workers, then %d", len(before), len(again))
+	says.Equal(t, len(must.Get(d.MomentAt(withLateWorkers(t, 1), 0).Workers(ended))(t)), 1,
+		"workers, but one is listed")
 }
 
 // TestSpellingsOfAList: of a list that was saved under several addresses, the last one with all columns answers, and at
@@ -210,9 +203,8 @@ func TestSpellingsOfAList(t *testing.T) {
 		if a.at = 0; clock != "" {
 			a.at = at(clock)
 		}
-		if got := a.column("/api/v0/placement_groups", "placement_group_id", "name"); !strings.HasSuffix(got, want) {
-			t.Errorf("at %s: %s, want %s", clock, got, want)
-		}
+		got := a.column("/api/v0/placement_groups", "placement_group_id", "name")
+		says.True(t, strings.HasSuffix(got, want), "at %s: %s, want %s", clock, got, want)
 	}
 }
 

@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -55,9 +55,8 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 	ask := func() int64 {
 		before := store.reads.Load()
 		for _, url := range all {
-			if w := a.get(url); w.Code != http.StatusOK {
-				t.Fatalf("%s: %d %s", url, w.Code, w.Body)
-			}
+			w := a.get(url)
+			must.True(t, w.Code == http.StatusOK, "%s: %d %s", url, w.Code, w.Body)
 		}
 		return store.reads.Load() - before
 	}
@@ -68,18 +67,15 @@ func TestRefreshesReadNothingAgain(t *testing.T) {
 		if a.session, err = a.session.Refresh(t.Context()); err != nil || a.session == s {
 			t.Fatalf("it was not refreshed: %v", err)
 		}
-		if n := ask(); n != 0 {
-			t.Errorf("%d reads after refresh %d, though no log that is read has changed", n, i)
-		}
+		says.Equal(t, ask(), 0, "reads after refresh %d, though no log that is read has changed", i)
 	}
 	put(t, dir, layout.LogChunkKey(log("jobs/supervisor-"+"b"+".log"), 71, layout.Plain),
 		"entrypoint command exited with code 3\n")
 	if a.session, err = a.session.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := ask(); n == 0 || n >= first {
-		t.Errorf("%d reads after one log has changed", n)
-	}
+	n := ask()
+	says.True(t, n != 0 && n < first, "%d reads after one log has changed", n)
 	if w := a.get("/api/jobs/b"); !strings.Contains(w.Body.String(), `"driver_exit_code": 3`) {
 		t.Errorf("what a log tells now is not shown: %s", w.Body)
 	}
@@ -93,14 +89,8 @@ func TestLeavingEndsTheWork(t *testing.T) {
 	r := &Request{Request: httptest.NewRequestWithContext(gone, http.MethodGet, "/api/v0/tasks", nil),
 		Moment: moment.Moment{Session: a.session, Env: moment.NewEnv(logrus.New(), nil)}}
 	q := must.Get(parseListQuery(r))(t)
-	if _, err := a.session.Tasks.Select(q); !errors.Is(err, context.Canceled) {
-		t.Errorf("a list: %v", err)
-	}
-	if _, err := a.session.Tasks.Summarize(q, false); !errors.Is(err, context.Canceled) {
-		t.Errorf("a summary: %v", err)
-	}
-	if _, err := a.session.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 1); !errors.Is(err,
-		context.Canceled) {
-		t.Errorf("a lineage: %v", err)
-	}
+	says.ErrorIs(t, says.Err(a.session.Tasks.Select(q)), context.Canceled, "a list")
+	says.ErrorIs(t, says.Err(a.session.Tasks.Summarize(q, false)), context.Canceled, "a summary")
+	says.ErrorIs(t, says.Err(a.session.Tasks.Lineage(q, func(rayid.Actor) string { return "" }, 1)), context.Canceled,
+		"a lineage")
 }

@@ -70,9 +70,8 @@ func TestDriversOfSubmission(t *testing.T) {
 		} {
 			want := fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "0%d000000", "submission_id": "steps", "driver_info": {"id": "0%[1]d000000", `, driver)
 			got := a.get(path).Body.String()
-			if pid := fmt.Sprintf(`"pid": "%d"}`, 100+driver); !strings.HasPrefix(got, want) || !strings.Contains(got, pid) {
-				t.Errorf("%s: %s is %s", name, path, got)
-			}
+			pid := fmt.Sprintf(`"pid": "%d"}`, 100+driver)
+			says.True(t, strings.HasPrefix(got, want) && strings.Contains(got, pid), "%s: %s is %s", name, path, got)
 		}
 		if list, _ := a.body("/api/jobs/").([]any); len(list) != 1 || list[0].(*pyjson.Object).String("job_id") != "03000000" {
 			t.Errorf("%s: listed are %v", name, list)
@@ -118,9 +117,8 @@ func TestSubmissionRunsOn(t *testing.T) {
 	s := toldBy(t, events, nil).session
 	for want, running := range map[string]func(context.Context) bool{"RUNNING": stillRunning, "SUCCEEDED": nil} {
 		m := moment.Moment{Session: s, Running: running, Env: moment.NewEnv(logrus.New(), nil)}
-		if jobs := must.Get(m.Jobs(t.Context()))(t); len(jobs) != 1 || jobs[0].Status != want {
-			t.Errorf("want %s: %+v", want, jobs)
-		}
+		jobs := must.Get(m.Jobs(t.Context()))(t)
+		says.True(t, len(jobs) == 1 && jobs[0].Status == want, "want %s: %+v", want, jobs)
 	}
 }
 
@@ -159,10 +157,8 @@ func TestFindingsOfDrivers(t *testing.T) {
 	a := toldBy(t, steps(), nil)
 	for id, status := range map[string]int{"02000000": 200, "03000000": 200, "steps": 200, "01000000": 404} {
 		got := a.get("/api/history/findings?job_id=" + id)
-		if has := strings.Contains(got.Body.String(), `"earlier_job_ids":["02000000"]`); got.Code != status ||
-			has != (status == 200) {
-			t.Errorf("of %s: %d %s", id, got.Code, got.Body)
-		}
+		has := strings.Contains(got.Body.String(), `"earlier_job_ids":["02000000"]`)
+		says.True(t, got.Code == status && has == (status == 200), "of %s: %d %s", id, got.Code, got.Body)
 	}
 }
 

@@ -77,9 +77,8 @@ func TestPlatformEventsFromEvents(t *testing.T) {
 		`"severity": "WARNING", "message": "Back-off pulling image \"ray:none\"", "platformEvent": {"source": {"platform": "KUBERNETES", "component": "kubelet", ` +
 		`"metadata": {"namespace": "ml", "rayClusterName": "lab"}}, "objectKind": "Pod", "objectName": "lab-worker-c", "message": "Back-off pulling image \"ray:none\"", ` +
 		`"reason": "BackOff", "customFields": {"count": "9"}}, "sessionName": "", "nodeId": ""}`
-	if got := a.get("/api/v0/platform_events").Body.String(); !strings.Contains(got, pull) {
-		t.Errorf("got %s\nwant %s", got, pull)
-	}
+	got := a.get("/api/v0/platform_events").Body.String()
+	says.True(t, strings.Contains(got, pull), "got %s\nwant %s", got, pull)
 	a.at = rayevents.At("10:02:30")
 	want = []string{
 		"2026-11-22T10:02:00Z Failed", "2026-11-22T10:01:00Z FailedScheduling", "2026-11-22T10:00:00.500001Z Started",
@@ -143,9 +142,8 @@ func TestLogOfAJobWithoutDriver(t *testing.T) {
 	for header, want := range map[string]string{"Referer": `"driver_node_id": "` + node + `"`,
 		"X-Tool": `"driver_node_id": null`} {
 		for _, url := range []string{"/api/jobs/", "/api/jobs/bad-env"} {
-			if got := a.with(header, "http://localhost/", url); !strings.Contains(got, want) {
-				t.Errorf("%s with %s: no %s in %s", url, header, want, got)
-			}
+			got := a.with(header, "http://localhost/", url)
+			says.True(t, strings.Contains(got, want), "%s with %s: no %s in %s", url, header, want, got)
 		}
 	}
 }

@@ -155,9 +155,8 @@ func (floors atLeast) check(t *testing.T, report *fidelity.Report, exceptions fi
 		if !lower {
 			want = 1
 		}
-		if share := f.Share(); share < want && f.Leaves > 0 {
-			t.Errorf("%s: share %.4f, want at least %.4f", f.Name, share, want)
-		}
+		share := f.Share()
+		says.True(t, share >= want || f.Leaves <= 0, "%s: share %.4f, want at least %.4f", f.Name, share, want)
 		for _, wrong := range f.WrongStatus {
 			says.True(t, exceptions.Covers(wrong), "%s: status %s", f.Name, wrong)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/response"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/session"
 )
 
@@ -44,9 +45,8 @@ func TestGrafanaShowsTheSessionsTime(t *testing.T) {
 			a := newAsker(t, s, Options{Services: Services{GrafanaHost: "http://g:3000", GrafanaIframeHost: tt.host}})
 			a.at = tt.at
 			w := a.get(tt.url)
-			if got := w.Header().Get("Location"); w.Code != http.StatusFound || got != tt.want {
-				t.Errorf("%d %s, want %s", w.Code, got, tt.want)
-			}
+			got := w.Header().Get("Location")
+			says.True(t, w.Code == http.StatusFound && got == tt.want, "%d %s, want %s", w.Code, got, tt.want)
 		})
 	}
 }
@@ -80,9 +80,8 @@ func TestStoredPanels(t *testing.T) {
 		"/grafana/d/rayDataDashboard":                                     `"data" false`,
 		"/grafana/d/other":                                                `"" false`,
 	} {
-		if w := newAsker(t, s, Options{Services: Services{Panels: noPanels{}}}).get(path); w.Body.String() != want {
-			t.Errorf("%s: %d %s, want %s", path, w.Code, w.Body, want)
-		}
+		w := newAsker(t, s, Options{Services: Services{Panels: noPanels{}}}).get(path)
+		says.True(t, w.Body.String() == want, "%s: %d %s, want %s", path, w.Code, w.Body, want)
 		own := Options{Services: Services{GrafanaHost: "https://grafana", Panels: noPanels{}}}
 		response.Is(t, newAsker(t, s, own).get(path), http.StatusFound, "", "%s with a Grafana", path)
 	}

@@ -47,9 +47,8 @@ func TestPlacementGroupsFromEvents(t *testing.T) {
 		`"stats": {"creation_request_received_ns": "1795341900000000017", "scheduling_started_time_ns": "0", "scheduling_latency_us": "0", ` +
 		`"end_to_end_creation_latency_us": "0", "scheduling_attempt": 3, "highest_retry_delay_ms": 1000.5, "scheduling_state": "INFEASIBLE"}, ` +
 		`"topology_strategy": {}, "topology_assignments": {}}`
-	if got := a.get("/api/v0/placement_groups?detail=1").Body.String(); !strings.Contains(got, want) {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	got := a.get("/api/v0/placement_groups?detail=1").Body.String()
+	says.True(t, strings.Contains(got, want), "got  %s\nwant %s", got, want)
 	for clock, want := range map[string]string{
 		"10:04:59": "",
 		"10:05:00": "placed PENDING QUEUED on ; too-large PENDING QUEUED on ; ",
@@ -103,9 +102,8 @@ func TestPlacementGroupsOverSnapshot(t *testing.T) {
 	for taken, want := range map[string]string{"10:05:02": "b PENDING INFEASIBLE on ; ",
 		"11:00:00": "b PENDING SAVED on 77; "} {
 		a := savedSession(t, savedAt{url, taken, saved(row(pendingGroup, "b", "PENDING", stats))[url]})
-		if got := groups(a); !strings.Contains(got, want) {
-			t.Errorf("the same state, saved at %s: %q, want %q", taken, got, want)
-		}
+		got := groups(a)
+		says.True(t, strings.Contains(got, want), "the same state, saved at %s: %q, want %q", taken, got, want)
 	}
 	o, _ := toldBy(t, rayevents.Of("PLACEMENT"), saved(row(placedGroup, "a", "CREATED", stats))).body(
 		"/api/v0/placement_groups?detail=1").(*pyjson.Object)

@@ -36,9 +36,8 @@ func TestSubmissionsFromEvents(t *testing.T) {
 		`"start_time": 1795341960000, "end_time": 1795342560500, "metadata": {"owner": "ann"}, "runtime_env": {"env_vars": {"SECRET": "s3cret"}, "pip": ["x"]}, ` +
 		`"driver_agent_http_address": "http://10.0.0.1:52365", "driver_node_id": "01010101010101010101010101010101010101010101010101010101", "driver_exit_code": 3}`
 	says.Equal(t, a.get("/api/jobs/raysubmit_bad").Body.String(), bad)
-	if got := a.get("/api/v0/jobs?detail=1").Body.String(); !strings.Contains(got, bad) {
-		t.Errorf("the State API lists %s", got)
-	}
+	got := a.get("/api/v0/jobs?detail=1").Body.String()
+	says.True(t, strings.Contains(got, bad), "the State API lists %s", got)
 	browser := a.with("User-Agent", "Mozilla/5.0", "/api/jobs/")
 	says.None(t, browser, "s3cret")
 	says.All(t, browser, "<redacted>")
@@ -119,9 +118,8 @@ func TestSubmissionEndsWithItsEvents(t *testing.T) {
 			`"driverJobLifecycleEvent": {"jobId": "AgAAAA==", "stateTransitions": [{"state": "FINISHED", "timestamp": "2026-11-22T10:16:00Z"}]}}`, rayevents.Session.Name))
 	a := toldBy(t, events, nil)
 	a.at = rayevents.At("10:16:00") + 1
-	if got := jobStates(a); !strings.HasPrefix(got, "raysubmit_bad RUNNING <nil> ") {
-		t.Error(got)
-	}
+	got := jobStates(a)
+	says.True(t, strings.HasPrefix(got, "raysubmit_bad RUNNING <nil> "), got)
 }
 
 // TestShortDriver: a driver that began and ended between two answers of the dashboard that were stored was active then.

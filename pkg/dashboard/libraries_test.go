@@ -144,16 +144,13 @@ func TestFindingsOfAMoment(t *testing.T) {
 		a.session.Start + (a.session.End-a.session.Start)*9/10} {
 		a.at = at
 		got := a.data("/api/history/findings")
-		if outcome := got.String("outcome"); outcome != "running" && outcome != "failed" ||
-			strings.Contains(got.String("summary"), "ended") {
-			t.Errorf("%s: %s", outcome, got.String("summary"))
-		}
+		outcome := got.String("outcome")
+		says.True(t, (outcome == "running" || outcome == "failed") && !strings.Contains(got.String("summary"), "ended"),
+			"%s: %s", outcome, got.String("summary"))
 		says.Equal(t, got.String("at"), time.Unix(0, at).UTC().Format(time.RFC3339Nano), "it is about")
 	}
 	a.at = 0
-	if got := a.data("/api/history/findings"); got.String("at") != "" {
-		t.Errorf("at the end it is about %q", got.String("at"))
-	}
+	says.Equal(t, a.data("/api/history/findings").String("at"), "", "at the end it is about")
 }
 
 // unreadable are metrics that cannot be read.
@@ -219,18 +216,14 @@ func TestDatasetsOfMetrics(t *testing.T) {
 	metrics := &constant{value: 2.5, dataset: row.String("dataset"), operator: operator.String("operator")}
 	before := plain.get(path).Body.String()
 	w := newAsker(t, s, Options{Findings: findings.Reader{Metrics: metrics}}).get(path)
-	if w.Code != http.StatusOK {
-		t.Fatal(w.Code, w.Body)
-	}
+	must.True(t, w.Code == http.StatusOK, "%v %v", w.Code, w.Body)
 	body := must.Get(pyjson.ParseObject(w.Body.Bytes()))(t)
 	filled := body.List("datasets")[0].(*pyjson.Object)
 	for _, of := range []*pyjson.Object{filled, filled.List("operators")[0].(*pyjson.Object)} {
-		if cpu := of.Object("ray_data_cpu_usage_cores"); cpu.String("value") != "2.5" || cpu.String("max") != "2.5" {
-			t.Errorf("CPU: %s", pyjson.Append(nil, cpu))
-		}
-		if rows := of.Object("ray_data_output_rows"); rows.Len() != 1 || rows.String("max") != "2.5" {
-			t.Errorf("rows: %s", pyjson.Append(nil, rows))
-		}
+		cpu := of.Object("ray_data_cpu_usage_cores")
+		says.True(t, cpu.String("value") == "2.5" && cpu.String("max") == "2.5", "CPU: %s", pyjson.Append(nil, cpu))
+		rows := of.Object("ray_data_output_rows")
+		says.True(t, rows.Len() == 1 && rows.String("max") == "2.5", "rows: %s", pyjson.Append(nil, rows))
 	}
 	says.True(t, len(metrics.asked) != 0 &&
 		strings.Contains(strings.Join(metrics.asked, "\n"),

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"mime"
 	"os"
@@ -132,9 +131,7 @@ func TestTasksAreGoneThroughOnce(t *testing.T) {
 		t.Errorf("%d workers, then %d: %v", len(first), len(again), err)
 	}
 	m.At++
-	if _, err := outputsAt(ended, m); !errors.Is(err, context.Canceled) {
-		t.Errorf("at another moment: %v", err)
-	}
+	says.ErrorIs(t, says.Err(outputsAt(ended, m)), context.Canceled, "at another moment")
 	jobs := must.Get(jobsAt(t.Context(), m))(t)
 	if again, err := jobsAt(ended, m); err != nil || len(again) != len(jobs) || len(jobs) == 0 {
 		t.Errorf("%d jobs, then %d: %v", len(jobs), len(again), err)
@@ -164,9 +161,8 @@ func TestJobLogText(t *testing.T) {
 		for part := range slices.Chunk([]byte(text), size) {
 			must.Get(j.Write(part))(t)
 		}
-		if err := j.flush(); err != nil || b.String() != want {
-			t.Fatalf("in parts of %d: %s, %v, want %s", size, b.String(), err, want)
-		}
+		err := j.flush()
+		must.True(t, err == nil && b.String() == want, "in parts of %d: %s, %v, want %s", size, b.String(), err, want)
 	}
 }
 
@@ -216,9 +212,7 @@ func TestLogCategories(t *testing.T) {
 func TestGlobIsBounded(t *testing.T) {
 	for _, glob := range []string{strings.Repeat("*", 60_000), strings.Repeat("a*", pathglob.MaxWildcards+1),
 		strings.Repeat("a", pathglob.MaxLength+1), strings.Repeat("[a]", 1000), strings.Repeat("**/", 1000)} {
-		if _, err := globLogs(t.Context(), nil, glob); !errors.Is(err, pathglob.ErrLong) {
-			t.Errorf("%.20s: %v", glob, err)
-		}
+		says.ErrorIs(t, says.Err(globLogs(t.Context(), nil, glob)), pathglob.ErrLong, "%.20s", glob)
 	}
 	// Backtracking would take longer than the universe is old.
 	name := strings.Repeat("a", 1000)
@@ -228,9 +222,7 @@ func TestGlobIsBounded(t *testing.T) {
 		strings.Repeat("**/a/", pathglob.MaxWildcards/2)+"b"))(t)), 0)
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := globLogs(gone, []string{name}, "*"); !errors.Is(err, context.Canceled) {
-		t.Errorf("%v, want that nobody waits", err)
-	}
+	says.ErrorIs(t, says.Err(globLogs(gone, []string{name}, "*")), context.Canceled)
 }
 
 func TestAttachment(t *testing.T) {
@@ -246,9 +238,8 @@ func TestAttachment(t *testing.T) {
 			t.Errorf("%q: %s: %q %v", name, Attachment(name), fields["filename"], err)
 		}
 	}
-	if got := Attachment(strings.Repeat("ü", 500) + ".log"); len(got) > 1000 || !strings.HasSuffix(got, ".log") {
-		t.Errorf("a long name: %s", got)
-	}
+	got := Attachment(strings.Repeat("ü", 500) + ".log")
+	says.True(t, len(got) <= 1000 && strings.HasSuffix(got, ".log"), "a long name: %s", got)
 }
 
 func FuzzAttachment(f *testing.F) {
@@ -259,9 +250,8 @@ func FuzzAttachment(f *testing.F) {
 		header := Attachment(name)
 		says.True(t, !strings.ContainsFunc(header, func(c rune) bool { return c < ' ' || c >= 0x7f }), "%q: %q", name,
 			header)
-		if _, fields, err := mime.ParseMediaType(header); err != nil || fields["filename"] == "" ||
-			strings.ContainsAny(fields["filename"], `/\`) {
-			t.Errorf("%q: %q: %v", name, header, err)
-		}
+		_, fields, err := mime.ParseMediaType(header)
+		says.True(t, err == nil && fields["filename"] != "" && !strings.ContainsAny(fields["filename"], `/\`),
+			"%q: %q: %v", name, header, err)
 	})
 }

@@ -184,9 +184,7 @@ func TestJobsFromLogs(t *testing.T) {
 			"driver_exit_code"} {
 			got = append(got, string(pyjson.Append(nil, row.Get(c))))
 		}
-		if got := strings.Join(got, " "); got != want[row.String("submission_id")] {
-			t.Errorf("%s:\ngot  %s\nwant %s", row.String("submission_id"), got, want[row.String("submission_id")])
-		}
+		says.Equal(t, strings.Join(got, " "), want[row.String("submission_id")], row.String("submission_id"))
 	}
 	if got := a.body("/api/jobs/good/logs").(*pyjson.Object).String("logs"); !strings.HasSuffix(got, "hello\n") {
 		t.Errorf("log of good: %q", got)
@@ -257,9 +255,8 @@ func TestNothingIsSentBeforeAnError(t *testing.T) {
 		"error %v after %q, %v", err, w.Body, w.Header())
 	// Who follows a log has the answer's beginning already.
 	defer func() {
-		if cause := recover(); cause != http.ErrAbortHandler || !w.Flushed {
-			t.Errorf("a stream ends with %v, begun: %v", cause, w.Flushed)
-		}
+		cause := recover()
+		says.True(t, cause == http.ErrAbortHandler && w.Flushed, "a stream ends with %v, begun: %v", cause, w.Flushed)
 	}()
 	err = sendLog(w, r, &options{mediaType: "stream", lines: -1, filterANSI: true},
 		part{file: f, name: "a.log", end: 8, open: true})
@@ -272,9 +269,8 @@ func TestNothingIsSentBeforeAnErrorOfAJob(t *testing.T) {
 	whole := layout.LogKey(layout.DefaultRoot, lab, node, "job-driver-good.log")
 	put(t, dir, whole, "2026-11-20 23:20:47,496\tINFO\nRunning entrypoint for job good: x\n")
 	a := newAsker(t, load(t, dir, lab), Options{})
-	if w := a.get("/api/jobs/good/logs"); w.Code != http.StatusOK {
-		t.Fatalf("%d %q", w.Code, w.Body)
-	}
+	w := a.get("/api/jobs/good/logs")
+	must.True(t, w.Code == http.StatusOK, "%d %q", w.Code, w.Body)
 	must.OK(t, os.Remove(filepath.Join(dir, whole)))
 	if w := a.get("/api/jobs/good/logs"); w.Code != http.StatusServiceUnavailable ||
 		w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "entrypoint") {
@@ -348,9 +344,8 @@ func TestFollow(t *testing.T) {
 				}
 				r.SetPathValue("media_type", tt.media)
 				must.OK(t, oneLog(w, r))
-				if got := w.Body.String(); w.Code != 200 || got != tt.want {
-					t.Errorf("%d %q, want %q", w.Code, got, tt.want)
-				}
+				got := w.Body.String()
+				says.True(t, w.Code == 200 && got == tt.want, "%d %q, want %q", w.Code, got, tt.want)
 			})
 		})
 	}

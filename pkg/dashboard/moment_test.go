@@ -125,12 +125,10 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 		for id, v := range a.data("/logical/actors").Object("actors").All() {
 			row := v.(*pyjson.Object)
 			logical[id] = row.String("state")
-			if row.Int("startTime") > a.at/1e6 || row.Int("endTime") > a.at/1e6 {
-				t.Errorf("%s: actor %s has times after it: %s", clock, id, pyjson.Append(nil, row))
-			}
-			if row.String("state") != moment.Alive && row.Get("processStats") != nil {
-				t.Errorf("%s: actor %s is %s and has a process", clock, id, row.String("state"))
-			}
+			says.True(t, row.Int("startTime") <= a.at/1e6 && row.Int("endTime") <= a.at/1e6,
+				"%s: actor %s has times after it: %s", clock, id, pyjson.Append(nil, row))
+			says.True(t, row.String("state") == moment.Alive || row.Get("processStats") == nil,
+				"%s: actor %s is %s and has a process", clock, id, row.String("state"))
 		}
 		listed := map[string]string{}
 		for _, row := range a.rows("/api/v0/actors?detail=1") {
@@ -165,9 +163,8 @@ func TestViewsOfAMomentAgree(t *testing.T) {
 		}
 		for _, events := range a.data("/events").Object("events").All() {
 			for _, v := range events.([]any) {
-				if event := v.(*pyjson.Object); event.Int("timestamp") > a.at/1e9 {
-					t.Errorf("%s: event of %d", clock, event.Int("timestamp"))
-				}
+				event := v.(*pyjson.Object)
+				says.True(t, event.Int("timestamp") <= a.at/1e9, "%s: event of %d", clock, event.Int("timestamp"))
 			}
 		}
 	}
@@ -260,9 +257,8 @@ func TestOnlyInTheStateAPI(t *testing.T) {
 		says.Equal(t, a.get(url).Body.String(), golden[url], url)
 	}
 	a.at = a.session.Start + int64(time.Second)
-	if got := a.rows("/api/v0/actors"); len(got) > 0 {
-		t.Errorf("at a moment there are %d", len(got))
-	}
+	got := a.rows("/api/v0/actors")
+	says.True(t, len(got) == 0, "at a moment there are %d", len(got))
 }
 
 // without is the default recording's session without some of the saved answers, and what the live dashboard answered.

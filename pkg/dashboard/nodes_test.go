@@ -44,9 +44,8 @@ func TestNodeWithoutSnapshot(t *testing.T) {
 	}
 	actor := "92a8dd2da7c2010daedd899b07000000"
 	stats := detail.Object("actors").Object(actor).Object("processStats")
-	if stats.Int("pid") != 24317 || len(stats.List("cmdline")) != 1 {
-		t.Errorf("statistics of a living actor's process: %s", pyjson.Append(nil, stats))
-	}
+	says.True(t, stats.Int("pid") == 24317 && len(stats.List("cmdline")) == 1,
+		"statistics of a living actor's process: %s", pyjson.Append(nil, stats))
 }
 
 func TestWithoutNulls(t *testing.T) {

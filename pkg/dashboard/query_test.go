@@ -141,9 +141,8 @@ func TestCounts(t *testing.T) {
 	if picked, refused = set.filterSortCut(q); refused != nil {
 		t.Fatal(refused)
 	}
-	if got := written(picked.reply().object()); strings.Contains(got, "more") {
-		t.Errorf("a detail column without detail: %s", got)
-	}
+	got := written(picked.reply().object())
+	says.True(t, !strings.Contains(got, "more"), "a detail column without detail: %s", got)
 }
 
 // status is the status of a refusal; 0 for another error.
@@ -205,10 +204,9 @@ func TestFiltersOnMissingValues(t *testing.T) {
 		if tt.kept {
 			want = all
 		}
-		if got := lacking("&filter_keys=" + tt.column + "&filter_predicates=!%3D&filter_values=7"); all == 0 ||
-			got != want {
-			t.Errorf("%s whose %s is not 7: %d that have none, want %d of %d", tt.list, tt.column, got, want, all)
-		}
+		got := lacking("&filter_keys=" + tt.column + "&filter_predicates=!%3D&filter_values=7")
+		says.True(t, all != 0 && got == want, "%s whose %s is not 7: %d that have none, want %d of %d", tt.list,
+			tt.column, got, want, all)
 	}
 }
 

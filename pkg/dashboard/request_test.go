@@ -62,9 +62,8 @@ func TestChangedAnswersAreNotCopied(t *testing.T) {
 		"masked": func() any { return masked(v) },
 		"filled": func() any { return withFigures(v, map[datasetFigure]string{{column: "x", name: "max"}: "1"}) },
 	} {
-		if used := storetest.Allocated(func() { _ = writeJSON(gone{}, http.StatusOK, answer()) }); used > 8<<20 {
-			t.Errorf("%s: %d bytes were allocated before the first were sent", name, used)
-		}
+		used := storetest.Allocated(func() { _ = writeJSON(gone{}, http.StatusOK, answer()) })
+		says.True(t, used <= 8<<20, "%s: %d bytes were allocated before the first were sent", name, used)
 	}
 }
 
@@ -175,9 +174,8 @@ func TestQueryAsPython(t *testing.T) {
 		"a=50%&b=%zz&c=%4&%=%25&d=%%41": {"a": {"50%"}, "b": {"%zz"}, "c": {"%4"}, "%": {"%"}, "d": {"%A"}},
 		"a=%ff=b":                       {"a": {"\xff=b"}},
 	} {
-		if got := parseQuery(raw); !maps.EqualFunc(got, want, slices.Equal) {
-			t.Errorf("%q: %q, want %q", raw, got, want)
-		}
+		got := parseQuery(raw)
+		says.True(t, maps.EqualFunc(got, want, slices.Equal), "%q: %q, want %q", raw, got, want)
 	}
 }
 
@@ -195,10 +193,8 @@ func TestCamelCase(t *testing.T) {
 func TestEnvelope(t *testing.T) {
 	w := httptest.NewRecorder()
 	writeEnvelope(w, http.StatusInternalServerError, "Unknown view ü", nil)
-	if got, want := w.Body.String(), `{"result": false, "msg": "Unknown view \u00fc", "data": {}}`; got != want ||
-		w.Code != 500 || w.Header().Get("Content-Type") != jsonType {
-		t.Errorf("%d %s", w.Code, got)
-	}
+	got, want := w.Body.String(), `{"result": false, "msg": "Unknown view \u00fc", "data": {}}`
+	says.True(t, got == want && w.Code == 500 && w.Header().Get("Content-Type") == jsonType, "%d %s", w.Code, got)
 	var decoded map[string]any
 	must.OK(t, json.Unmarshal(w.Body.Bytes(), &decoded))
 }
@@ -210,9 +206,8 @@ func TestFinite(t *testing.T) {
 	w.Header().Set("Content-Length", "1")
 	f := &finite{ResponseWriter: w}
 	for _, part := range []string{`{"a": N`, `aN, "b": [-Inf`, `inity, -1, "NaN"]}`} {
-		if wrote, err := f.Write([]byte(part)); err != nil || wrote != len(part) {
-			t.Fatal(wrote, err)
-		}
+		wrote, err := f.Write([]byte(part))
+		must.True(t, err == nil && wrote == len(part), "%v %v", wrote, err)
 	}
 	if got := w.Body.String(); got != `{"a": null, "b": [null, -1, "NaN"]}` || w.Header().Get("Content-Length") != "" {
 		t.Errorf("%s %v", got, w.Header())
@@ -256,9 +251,8 @@ func TestMemoryOfParsedTexts(t *testing.T) {
 			Submissions: []entities.Submission{{RuntimeEnv: text}},
 			Actors:      []entities.Actor{{Transitions: []entities.ActorTransition{{DeathCause: []byte(text)}}}},
 		}}
-		if jobs := int64(jobCount(s)) * rowBytes; jobs < 2*bytes {
-			t.Errorf("%.20s: %d bytes are reserved for jobs, parsed it takes %d", text, jobs, 2*bytes)
-		}
+		jobs := int64(jobCount(s)) * rowBytes
+		says.True(t, jobs >= 2*bytes, "%.20s: %d bytes are reserved for jobs, parsed it takes %d", text, jobs, 2*bytes)
 		if actors := int64(actorCount(s)) * rowBytes; actors < bytes {
 			t.Errorf("%.20s: %d bytes are reserved for actors, parsed it takes %d", text, actors, bytes)
 		}

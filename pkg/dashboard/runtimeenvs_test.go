@@ -97,9 +97,7 @@ func FuzzEnvLog(f *testing.F) {
 // TestChangesShareEnvironments: a log says thousands of times that the same environment is used; it is held once.
 func TestChangesShareEnvironments(t *testing.T) {
 	changes := must.Get(readEnvLog(agentLog, maxEnvMemory))(t)
-	if len(changes) < 3 || changes[0].env == nil || changes[2].env != changes[0].env {
-		t.Errorf("%+v", changes)
-	}
+	says.True(t, len(changes) >= 3 && changes[0].env != nil && changes[2].env == changes[0].env, "%+v", changes)
 }
 
 // TestHostileEnvLog: whatever a log says, it takes no more memory than it may.
@@ -118,8 +116,7 @@ func TestHostileEnvLog(t *testing.T) {
 			strings.Repeat(strings.Repeat("x", 999)+"\n", 2000),
 	} {
 		changes, err := readEnvLog(text, memory)
-		if !errors.Is(err, pyjson.ErrTooLarge) || len(changes) > memory/changeBytes {
-			t.Errorf("%s: %d changes, %v", name, len(changes), err)
-		}
+		says.True(t, errors.Is(err, pyjson.ErrTooLarge) && len(changes) <= memory/changeBytes, "%s: %d changes, %v",
+			name, len(changes), err)
 	}
 }

@@ -70,9 +70,8 @@ func TestRefused(t *testing.T) {
 	}
 	// What Ray's own store leaves out does not count as listed.
 	list := a.data("/api/v0/nodes?" + filter("node_name", "%3D", "10.77.0.2")).Object("result")
-	if list.Int("total") != 3 || list.Int("num_after_truncation") != 1 || list.Int("num_filtered") != 1 {
-		t.Errorf("%s", pyjson.Append(nil, list))
-	}
+	says.True(t, list.Int("total") == 3 && list.Int("num_after_truncation") == 1 && list.Int("num_filtered") == 1, "%s",
+		pyjson.Append(nil, list))
 }
 
 func TestTimelineDownload(t *testing.T) {
@@ -82,10 +81,9 @@ func TestTimelineDownload(t *testing.T) {
 		"/api/v0/tasks/timeline?download=1&job_id=02000000": `attachment; filename="timeline-02000000-`,
 		"/api/v0/tasks/timeline":                            "",
 	} {
-		if got := a.get(url).Header().Get("Content-Disposition"); !strings.HasPrefix(got, want) || want == "" &&
-			got != "" {
-			t.Errorf("%s: Content-Disposition %q, want %q", url, got, want)
-		}
+		got := a.get(url).Header().Get("Content-Disposition")
+		says.True(t, strings.HasPrefix(got, want) && (want != "" || got == ""), "%s: Content-Disposition %q, want %q",
+			url, got, want)
 	}
 	var few, all []any
 	for url, into := range map[string]*[]any{"/api/v0/tasks/timeline?limit=1": &few,
@@ -127,9 +125,8 @@ func TestListsDoNotWarnOfWhatIsNew(t *testing.T) {
 	says.Equal(t, len(s.Warnings), 1, "warnings %q", s.Warnings)
 	a := newAsker(t, s, Options{})
 	for _, url := range []string{"/api/v0/tasks", "/api/v0/actors", "/api/v0/tasks/summarize"} {
-		if got := a.get(url).Body.String(); !strings.Contains(got, `"warnings": null`) {
-			t.Errorf("%s: %s", url, got)
-		}
+		got := a.get(url).Body.String()
+		says.True(t, strings.Contains(got, `"warnings": null`), "%s: %s", url, got)
 	}
 }
 
@@ -213,9 +210,8 @@ func (d *discard) Write(b []byte) (int, error) {
 func TestStoreErrorsAreNotTheUsers(t *testing.T) {
 	for err, want := range map[error]bool{&tasktable.FilterError{Text: "no"}: true,
 		&tasktable.UnknownColumnError{Column: "x"}: true, errors.New("connection reset"): false} {
-		if given := refusedFilter(err); want != (status(given) == http.StatusBadRequest) {
-			t.Errorf("%v: %v, want a refusal: %t", err, given, want)
-		}
+		given := refusedFilter(err)
+		says.True(t, want == (status(given) == http.StatusBadRequest), "%v: %v, want a refusal: %t", err, given, want)
 	}
 }
 

@@ -78,9 +78,8 @@ func TestParseMetaRefuses(t *testing.T) {
 		"log/cluster-metadata/../a_c/session_x",
 		"other/metadir/lab_default/session_x",
 	} {
-		if s, err := ParseMarker("log", key); err == nil {
-			t.Errorf("ParseMarker(%q) = %+v, want an error", key, s)
-		}
+		s, err := ParseMarker("log", key)
+		says.True(t, err != nil, "ParseMarker(%q) = %+v, want an error", key, s)
 	}
 }
 
@@ -139,9 +138,8 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		key := SnapshotKey("log", v16, url)
 		for _, stored := range []string{key, SnapshotVersionKey(key, time.UnixMilli(7))} {
 			o, err := ParseObject("log", v16, stored)
-			if err != nil || o.Path != url || o.Stream != key || o.Compression != Plain {
-				t.Errorf("%s: %+v, %v", stored, o, err)
-			}
+			says.True(t, err == nil && o.Path == url && o.Stream == key && o.Compression == Plain, "%s: %+v, %v",
+				stored, o, err)
 		}
 	}
 	taken := time.UnixMilli(1795216909123)
@@ -214,9 +212,8 @@ func TestRecentKeys(t *testing.T) {
 	s := Session{Namespace: "default", Cluster: "a_b", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	key := RecentKey("log", s, time.Date(2026, 11, 20, 23, 19, 45, 0, time.UTC))
 	says.Equal(t, key, "log/recent/2026-11-20-23/a_b_default/session_2026-11-20_23-19-45_581717_22125", "key")
-	if got, err := ParseRecent("log", key); err != nil || got != s {
-		t.Errorf("%v, error %v", got, err)
-	}
+	got, err := ParseRecent("log", key)
+	says.True(t, err == nil && got == s, "%v, error %v", got, err)
 	start := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
 	further := RecentHeadKey("log", s, start)
 	if got, err := ParseRecent("log", further); err != nil || got != s || further <= RecentHour("log", start) {
@@ -236,9 +233,8 @@ func TestPackKeys(t *testing.T) {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	key := PackKey("a/log", day, 7)
 	says.Equal(t, key, "a/log/index/packs/day=2026-11-20/000007.parquet", "key")
-	if got, n, err := ParsePack("a/log", key); err != nil || n != 7 || !got.Equal(day) {
-		t.Errorf("day %s, number %d, error %v", got, n, err)
-	}
+	got, n, err := ParsePack("a/log", key)
+	says.True(t, err == nil && n == 7 && got.Equal(day), "day %s, number %d, error %v", got, n, err)
 	for _, key := range []string{"", "log/index/packs/day=2026-11-20/0.parquet",
 		"log/index/packs/day=2026-11-20/7.parquet", "log/index/packs/day=2026-11-20/-00001.parquet",
 		"log/index/packs/day=2026-13-20/000001.parquet", "log/index/packs/2026-11-20/000001.parquet",
@@ -262,16 +258,14 @@ func TestNamespacesOfKubernetesClusters(t *testing.T) {
 	seen := map[string]string{}
 	for _, cluster := range []string{"", "prod-eu", "prod-us", "eu"} {
 		full := JoinNamespace("team-a", cluster)
-		if ns, kc := SplitNamespace(full); ns != "team-a" || kc != cluster {
-			t.Errorf("%s is split into %q and %q", full, ns, kc)
-		}
+		ns, kc := SplitNamespace(full)
+		says.True(t, ns == "team-a" && kc == cluster, "%s is split into %q and %q", full, ns, kc)
 		for _, s := range []Session{
 			{Namespace: full, Cluster: "lab", Name: name},
 			{Version: V17, Namespace: full, Cluster: "lab", OwnerKind: "rayjob", OwnerName: "train", Name: name},
 		} {
-			if got, err := ParseMarker("log", MarkerKey("log", s)); err != nil || got != s {
-				t.Errorf("the marker of %+v is read as %+v: %v", s, got, err)
-			}
+			got, err := ParseMarker("log", MarkerKey("log", s))
+			says.True(t, err == nil && got == s, "the marker of %+v is read as %+v: %v", s, got, err)
 			if got, _, err := ParseNote("log", NoteVersionKey("log", s, 3)); err != nil || got != s {
 				t.Errorf("the note on %+v is read as one on %+v: %v", s, got, err)
 			}
@@ -284,9 +278,8 @@ func TestNamespacesOfKubernetesClusters(t *testing.T) {
 				keys = append(keys, RecentKey("log", s, start), ClusterMarkers("log", s.Namespace, s.Cluster))
 			}
 			for _, key := range keys {
-				if other := seen[key]; other != "" {
-					t.Errorf("%s is a key of %s and of %s", key, other, s)
-				}
+				other := seen[key]
+				says.True(t, other == "", "%s is a key of %s and of %s", key, other, s)
 				seen[key] = s.String()
 			}
 		}
@@ -295,9 +288,8 @@ func TestNamespacesOfKubernetesClusters(t *testing.T) {
 
 func TestNamespacesWithoutKubernetesCluster(t *testing.T) {
 	for _, full := range []string{"team-a", "", ".", "team-a.", ".prod-eu"} {
-		if ns, kc := SplitNamespace(full); ns != full || kc != "" {
-			t.Errorf("%q is split into %q and %q", full, ns, kc)
-		}
+		ns, kc := SplitNamespace(full)
+		says.True(t, ns == full && kc == "", "%q is split into %q and %q", full, ns, kc)
 	}
 }
 

@@ -87,9 +87,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 		return otherwise
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatal(variable, err)
-	}
+	must.OK(t, err, variable)
 	return n
 }
 

@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -179,9 +178,7 @@ func TestSeries(t *testing.T) {
 				got := make(map[string][]string)
 				for i := range 6 {
 					found, damaged, err := selectFrom(t, d, 0, math.MaxInt64, named(t, fmt.Sprintf("ray_%d", i)))
-					if err != nil || len(damaged) > 0 {
-						t.Fatal(name, err, damaged)
-					}
+					must.True(t, err == nil && len(damaged) == 0, "%v %v %v", name, err, damaged)
 					for _, s := range found {
 						got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
 						seeks(t, s, r)
@@ -198,9 +195,7 @@ func TestSeries(t *testing.T) {
 						series, got[series], samples)
 				}
 			}
-			if d.keepsNone.Load() != (name == "not kept") {
-				t.Errorf("%s: %d bytes are kept", name, d.Bytes())
-			}
+			says.Equal(t, d.keepsNone.Load(), name == "not kept", "%s: %d bytes are kept", name, d.Bytes())
 		}
 	}
 }
@@ -268,9 +263,7 @@ func TestClockSetBack(t *testing.T) {
 	} {
 		series, damaged, err := selectFrom(t, b.database(0, 1<<20), hour.UnixMilli(), hour.Add(time.Hour).UnixMilli(),
 			named(t, name))
-		if err != nil || len(damaged) > 0 || len(series) != 1 {
-			t.Fatal(name, series, damaged, err)
-		}
+		must.True(t, err == nil && len(damaged) == 0 && len(series) == 1, "%v %v %v %v", name, series, damaged, err)
 		says.EqualSlices(t, read1(series[0], hour.UnixMilli(), hour.Add(time.Hour).UnixMilli()), want, name)
 	}
 	text, damaged := b.export()
@@ -300,14 +293,11 @@ func TestJoined(t *testing.T) {
 		samplesUntil := func(maxt time.Time) []string {
 			t.Helper()
 			series, damaged, err := selectFrom(t, d, 0, maxt.UnixMilli(), named(t, "ray_a"))
-			if err != nil || len(damaged) > 0 || len(series) != 1 {
-				t.Fatal(series, damaged, err)
-			}
+			must.True(t, err == nil && len(damaged) == 0 && len(series) == 1, "%v %v %v", series, damaged, err)
 			return read1(series[0], 0, maxt.UnixMilli())
 		}
-		if got := samplesUntil(first); len(got) != 1 {
-			t.Fatal(got)
-		}
+		got := samplesUntil(first)
+		must.True(t, len(got) == 1, got)
 		var joined []byte
 		for _, key := range second {
 			joined = append(joined, b.store.Object(key)...)
@@ -334,18 +324,16 @@ func TestLateWrites(t *testing.T) {
 		return len(must.Get(d.Hours(t.Context()))(t))
 	}
 	for n := range 3 {
-		if got := hours(); got != n {
-			t.Errorf("%d hours are listed, %d are stored", got, n)
-		}
+		got := hours()
+		says.True(t, got == n, "%d hours are listed, %d are stored", got, n)
 		b.hour(rayid.Node{byte(n)}, hour, read(hour, map[string]float64{"ray_a": 1}))
 	}
 	b.store.Age(time.Hour)
 	hours()
 	_, before := b.store.Requests()
 	hours()
-	if _, after := b.store.Requests(); after != before {
-		t.Error("what is not expected to change is listed again")
-	}
+	_, after := b.store.Requests()
+	says.True(t, after == before, "what is not expected to change is listed again")
 	b.hour(rayid.Node{3}, hour.Add(time.Hour), read(hour.Add(time.Hour), map[string]float64{"ray_a": 1}))
 	d.listed = d.listed.Add(-finalListingAge)
 	says.Equal(t, hours(), 4, "hours of a session that went on")
@@ -364,9 +352,7 @@ func TestListingOfOthers(t *testing.T) {
 		synctest.Wait()
 		ctx, stop := context.WithTimeout(t.Context(), time.Second)
 		defer stop()
-		if _, err := d.Hours(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
+		says.ErrorIs(t, says.Err(d.Hours(ctx)), context.DeadlineExceeded)
 	})
 }
 
@@ -387,9 +373,8 @@ func TestIntervalNotShown(t *testing.T) {
 	}
 	first := ask(0)
 	b.hour(rayid.Node{0xbb}, hour, one(0), one(7*time.Second))
-	if again := ask(0); again != first || first == 0 {
-		t.Errorf("%d bytes are read, then %d", first, again)
-	}
+	again := ask(0)
+	says.True(t, again == first && first != 0, "%d bytes are read, then %d", first, again)
 	must.OK(t, d.markOutdated(t.Context()))
 	ask(7 * time.Second)
 }
@@ -438,9 +423,8 @@ func TestIntervalInTime(t *testing.T) {
 			}
 			must.OK(t, group.Wait())
 		}
-		if n := store.times.Load(); n != 1 && time.Now().Minute() == minute {
-			t.Errorf("the hour is read %d times", n)
-		}
+		n := store.times.Load()
+		says.True(t, n == 1 || time.Now().Minute() != minute, "the hour is read %d times", n)
 		if !hang {
 			return
 		}
@@ -534,9 +518,7 @@ func TestEqualSeries(t *testing.T) {
 	}
 	b.put(layout.MetricsKey("log", ref, rayid.Node{0xaa}, hour), lines)
 	series, damaged, err := selectFrom(t, b.database(0, 1<<20), from, from+60_000, named(t, "m"))
-	if err != nil || len(damaged) > 0 || len(series) != 1 {
-		t.Fatal(series, damaged, err)
-	}
+	must.True(t, err == nil && len(damaged) == 0 && len(series) == 1, "%v %v %v", series, damaged, err)
 	var got []string
 	for it := series[0].Iterator(from, from+60_000); it.Next() == chunkenc.ValFloat; {
 		at, v := it.At()

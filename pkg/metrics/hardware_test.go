@@ -91,12 +91,9 @@ func TestHardware(t *testing.T) {
 	for what, d := range map[string]*Database{"kept": b.database(0, 64<<20), "not kept": b.database(0, 80<<10)} {
 		for name, series := range want {
 			found, damaged, err := selectFrom(t, d, 0, math.MaxInt64, named(t, name))
-			if err != nil {
-				t.Fatal(what, err)
-			}
-			if text := fmt.Sprint(damaged); !strings.Contains(text, "2026-11-20-23") {
-				t.Errorf("%s: damaged: %s", what, text)
-			}
+			must.OK(t, err, what)
+			text := fmt.Sprint(damaged)
+			says.True(t, strings.Contains(text, "2026-11-20-23"), "%s: damaged: %s", what, text)
 			got := make(map[string][]string)
 			for _, s := range found {
 				got[s.Labels().String()] = read1(s, 0, math.MaxInt64)
@@ -106,9 +103,8 @@ func TestHardware(t *testing.T) {
 				says.EqualSlices(t, got[l], values, "%s: %s", what, l)
 			}
 		}
-		if help := must.Get(d.Metrics(t.Context()))(t)["ray_node_gpus_utilization"]; help.Type != "gauge" {
-			t.Errorf("%s: metadata %+v", what, help)
-		}
+		help := must.Get(d.Metrics(t.Context()))(t)["ray_node_gpus_utilization"]
+		says.True(t, help.Type == "gauge", "%s: metadata %+v", what, help)
 	}
 	if text, damaged := b.export(); !strings.Contains(text, "ray_node_gram_used{") || len(damaged) != 2 {
 		t.Errorf("damaged %q, export %s", damaged, text)

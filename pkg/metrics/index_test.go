@@ -127,9 +127,8 @@ func TestFindEnds(t *testing.T) {
 	must.OK(t, b.index(0))
 	indexed, chunks := b.kept(), b.database(0, 64<<20)
 	for _, d := range []*Database{indexed, chunks} {
-		if found, _ := all(t, d, 0, math.MaxInt64); len(found) == 0 {
-			t.Fatal("there are no series")
-		}
+		found, _ := all(t, d, 0, math.MaxInt64)
+		must.True(t, len(found) != 0, "there are no series")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -153,9 +152,8 @@ func TestIndexOfRecorded(t *testing.T) {
 	indexed := b.kept()
 	got, _ := all(t, indexed, 0, math.MaxInt64)
 	want, _ := all(t, b.database(0, 64<<20), 0, math.MaxInt64)
-	if err := same(got, want); err != nil || len(got) < 2000 || indexed.index == nil {
-		t.Errorf("%d series: %v", len(got), err)
-	}
+	err := same(got, want)
+	says.True(t, err == nil && len(got) >= 2000 && indexed.index != nil, "%d series: %v", len(got), err)
 	b = newBucket(t)
 	node, hour := rayid.Node{0xaa}, time.Date(2026, 11, 20, 20, 0, 0, 0, time.UTC)
 	b.put(layout.SeriesKey("log", ref, hour), fmt.Sprintf(`{"t":%d,"node":"%s","cpu":5,"mem":[1,2],"workers":0}`+"\n",
@@ -166,9 +164,8 @@ func TestIndexOfRecorded(t *testing.T) {
 		indexed.index == nil {
 		t.Errorf("hardware figures: %v", got)
 	}
-	if m := must.Get(indexed.Metrics(t.Context()))(t)["ray_node_mem_used"]; m.Type != "gauge" || m.Help == "" {
-		t.Errorf("what is said of a metric: %+v", m)
-	}
+	m := must.Get(indexed.Metrics(t.Context()))(t)["ray_node_mem_used"]
+	says.True(t, m.Type == "gauge" && m.Help != "", "what is said of a metric: %+v", m)
 }
 
 // TestLongSeries: a series has more samples than a part of one can hold, and many row groups.
@@ -190,9 +187,8 @@ func TestLongSeries(t *testing.T) {
 		must.OK(t, g.addRows(times, values))
 	}
 	s := g.finishSeries(labels.EmptyLabels())
-	if got := read1(s, 0, math.MaxInt64); !slices.Equal(got, want) {
-		t.Errorf("%d samples, want %d", len(got), len(want))
-	}
+	got := read1(s, 0, math.MaxInt64)
+	says.True(t, slices.Equal(got, want), "%d samples, want %d", len(got), len(want))
 	says.EqualSlices(t, read1(s, 2*maxReads-1, 2*maxReads+1), want[2*maxReads-1:2*maxReads+2], "where a part ends")
 }
 
@@ -231,9 +227,8 @@ func TestStaleIndex(t *testing.T) {
 		return fmt.Sprint(o)
 	}
 	first := etag()
-	if err := b.index(0); err != nil || etag() != first {
-		t.Error("written again:", err)
-	}
+	err := b.index(0)
+	says.True(t, err == nil && etag() == first, "written again: %v", err)
 	b.hour(rayid.Node{0xcc}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC),
 		read(time.Date(2026, 11, 21, 0, 0, 1, 0, time.UTC), map[string]float64{"ray_a": 1}))
 	d := b.kept()
@@ -250,18 +245,12 @@ func TestStaleIndex(t *testing.T) {
 
 	// Of damaged metrics none is made.
 	b.put(layout.MetricsKey("log", ref, rayid.Node{0xdd}, time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)), "damaged\n")
-	if err := b.index(0); !errors.Is(err, errDamagedMetrics) {
-		t.Error("of damaged metrics:", err)
-	}
+	says.ErrorIs(t, b.index(0), errDamagedMetrics, "of damaged metrics")
 	// Nor of a session without metrics, nor of a series that no pass has room for.
-	if err := newBucket(t).index(0); err != nil {
-		t.Error("without metrics:", err)
-	}
+	says.OK(t, newBucket(t).index(0), "without metrics")
 	b = newBucket(t)
 	random(t, b, rand.New(rand.NewPCG(1, 1)))
-	if err := b.index(100); !errors.Is(err, ErrTooMuch) {
-		t.Error("without room:", err)
-	}
+	says.ErrorIs(t, b.index(100), ErrTooMuch, "without room")
 }
 
 // TestIndexIsLookedForAgain: a database that found no index, or whose index could not be read once, uses the index that
@@ -276,12 +265,10 @@ func TestIndexIsLookedForAgain(t *testing.T) {
 	ask := func(when string, indexed bool, warnings int) {
 		t.Helper()
 		got, damaged := all(t, d, 0, math.MaxInt64)
-		if err := same(got, want); err != nil || len(damaged) != warnings {
-			t.Errorf("%s: %v, warnings %v", when, err, damaged)
-		}
-		if (d.index != nil) != indexed || d.blocks.Cost() == 0 != indexed {
-			t.Errorf("%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.blocks.Cost())
-		}
+		err := same(got, want)
+		says.True(t, err == nil && len(damaged) == warnings, "%s: %v, warnings %v", when, err, damaged)
+		says.True(t, (d.index != nil) == indexed && d.blocks.Cost() == 0 == indexed,
+			"%s: by the index: %t; %d bytes of chunks are kept", when, d.index != nil, d.blocks.Cost())
 	}
 	minuteLater := func() { d.lookedForIndex = d.lookedForIndex.Add(-retryIndex) }
 	ask("at once", false, 0)

@@ -108,9 +108,8 @@ func TestOpenMetrics(t *testing.T) {
 	up2 := line("up", "aa", "1", later.Add(15*time.Second)) + line("up", "aa", "1", later.Add(30*time.Second))
 	a := line("ray_a", "aa", "7", later)
 	rest := line("ray_a", "aa", "8", later.Add(15*time.Second)) + line("ray_b", "aa", "9", later.Add(30*time.Second))
-	if text, damaged := b.export(); text != first+up+up2+a+rest+"# EOF\n" || len(damaged) > 0 {
-		t.Errorf("damaged %q, got\n%s", damaged, text)
-	}
+	text, damaged := b.export()
+	says.True(t, text == first+up+up2+a+rest+"# EOF\n" && len(damaged) == 0, "damaged %q, got\n%s", damaged, text)
 
 	must.OK(t, b.store.Delete(t.Context(), keys[1]))
 	if text, damaged := b.export(); text != first+up+a+"# EOF\n" || len(damaged) != 2 ||
@@ -150,9 +149,7 @@ func TestOpenMetricsInParts(t *testing.T) {
 	want := must.Get(export(exportBytes))(t)
 	got := must.Get(export(series * reads * changeBytes / 3))(t)
 	says.True(t, len(want) >= series*reads && slices.Equal(got, want), "%d lines, want %d", len(got), len(want))
-	if _, err := export(series * reads * changeBytes / (2 * maxExportParts)); !errors.Is(err, errExportHour) {
-		t.Error(err)
-	}
+	says.ErrorIs(t, says.Err(export(series*reads*changeBytes/(2*maxExportParts))), errExportHour)
 }
 
 // TestHeld: what a query found before leaves less for what it finds next, and copies have the same samples.
@@ -176,9 +173,7 @@ func TestHeld(t *testing.T) {
 				if errors.Is(err, ErrTooMuch) {
 					break
 				}
-				if err != nil || len(damaged) > 0 {
-					t.Fatal(name, err, damaged)
-				}
+				must.True(t, err == nil && len(damaged) == 0, "%v %v %v", name, err, damaged)
 				if answers++; held.bytes <= before || held.bytes > memory {
 					t.Fatalf("%s: %d bytes are held after answer %d, %d before", name, held.bytes, answers, before)
 				}

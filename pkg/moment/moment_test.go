@@ -154,9 +154,8 @@ func TestEndBeforeBegin(t *testing.T) {
 		if s, existed := NodeAt(node, at); existed != want || existed && (s.State != Dead || s.Ended != end) {
 			t.Errorf("the node at %d: %t %+v", at, existed, s)
 		}
-		if s, existed := DriverAt(driver, at); existed != want || existed && s.Ended != end {
-			t.Errorf("the driver at %d: %t %+v", at, existed, s)
-		}
+		s, existed := DriverAt(driver, at)
+		says.True(t, existed == want && (!existed || s.Ended == end), "the driver at %d: %t %+v", at, existed, s)
 		if s, existed := WorkerAt(worker, at); existed != want || existed && s.Alive {
 			t.Errorf("the worker at %d: %t %+v", at, existed, s)
 		}
@@ -235,19 +234,14 @@ func TestMemoryOfEvents(t *testing.T) {
 	const large = `{"event_id": "b", "custom_fields": [{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}]}` +
 		"\n"
 	all := eventReader{left: 1000, seen: map[string]bool{}}
-	if !all.addLines([]byte(small + "no JSON\n[1]\n" + small + `{"event_id": "cut`)) {
-		t.Error("small events are too large")
-	}
-	if all.addLines([]byte(large)) {
-		t.Errorf("a large event is not, with %d bytes left", all.left)
-	}
+	says.True(t, all.addLines([]byte(small+"no JSON\n[1]\n"+small+`{"event_id": "cut`)),
+		"small events are too large")
+	says.True(t, !all.addLines([]byte(large)), "a large event is not, with %d bytes left", all.left)
 	text := eventReader{left: 1000, seen: map[string]bool{}}
 	files := 0
 	for ; files < 100 && text.addLines([]byte(strings.Repeat("no JSON\n", 100))); files++ {
 	}
-	if files != 1000*textShare/800 {
-		t.Errorf("%d files without events are read", files)
-	}
+	says.Equal(t, files, 1000*textShare/800, "files without events are read")
 	if len(all.events) != 1 || all.events[0].String("message") != "x\ny" {
 		t.Errorf("%d events: %q", len(all.events), all.events[0].String("message"))
 	}
@@ -323,9 +317,8 @@ func TestZoneChanges(t *testing.T) {
 		"2026-10-31 12:00": at(0, 19, 0), "2026-11-01 00:59": at(1, 7, 59), "2026-11-01 02:01": at(1, 10, 1),
 		"2026-11-09 01:59": at(9, 9, 59), "2026-11-09 03:01": at(9, 10, 1), "2027-01-01 00:00": at(62, 7, 0),
 	} {
-		if got := must.Get(time.ParseInLocation("2006-01-02 15:04", local, zone))(t); !got.Equal(want) {
-			t.Errorf("%s is %s, want %s", local, got.UTC(), want)
-		}
+		got := must.Get(time.ParseInLocation("2006-01-02 15:04", local, zone))(t)
+		says.True(t, got.Equal(want), "%s is %s, want %s", local, got.UTC(), want)
 	}
 }
 
@@ -377,9 +370,8 @@ func TestManySavedRows(t *testing.T) {
 		eventsOf: func(string) *entities.Node { return nil },
 		began:    func(*pyjson.Object) int64 { return 0 },
 	}, list, 0)
-	if len(nodes) != maxRows || len(Objects(list)) != maxRows {
-		t.Errorf("%d nodes, %d rows", len(nodes), len(Objects(list)))
-	}
+	says.True(t, len(nodes) == maxRows && len(Objects(list)) == maxRows, "%d nodes, %d rows", len(nodes),
+		len(Objects(list)))
 }
 
 // TestZoneByName: where no snapshot tells the zone, it is that in which the session's name has the head's start.
@@ -395,9 +387,8 @@ func TestZoneByName(t *testing.T) {
 		s.Nodes = []entities.Node{{Start: started.Add(time.Hour).UnixNano()}, {}, {Start: started.UnixNano()}}
 		start, zone, known := (&Moment{Session: s}).namedStart()
 		_, seconds := time.Now().In(zone).Zone()
-		if late := started.Sub(start); known && (late < 0 || late > time.Minute) {
-			t.Errorf("%s: it started at %s", named, start)
-		}
+		late := started.Sub(start)
+		says.True(t, !known || late >= 0 && late <= time.Minute, "%s: it started at %s", named, start)
 		says.Equal(t, float64(seconds)/3600, hours, "%s", named)
 	}
 	if _, zone, _ := (&Moment{Session: &session.Session{}}).namedStart(); zone != time.UTC {

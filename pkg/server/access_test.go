@@ -428,9 +428,8 @@ func TestOtherSitesCannotChooseASession(t *testing.T) {
 	f := start(t, nil)
 	got := f.ask(t, http.MethodGet, "/enter_cluster/default/lab/"+name+"?open=dashboard", "Sec-Fetch-Site: cross-site",
 		asBrowser)
-	if got.status != http.StatusSeeOther || len(got.header.Values("Set-Cookie")) != 0 {
-		t.Errorf("%d, cookies %v", got.status, got.header.Values("Set-Cookie"))
-	}
+	says.True(t, got.status == http.StatusSeeOther && len(got.header.Values("Set-Cookie")) == 0, "%d, cookies %v",
+		got.status, got.header.Values("Set-Cookie"))
 	to, err := url.Parse("http://h/enter_cluster/default/lab/" + name)
 	must.OK(t, err)
 	if to, err = to.Parse(got.header.Get("Location")); err != nil || to.Path != lab+name+"/" {

@@ -72,9 +72,8 @@ func TestCompare(t *testing.T) {
 	for _, session := range []string{name, old} {
 		e, err := f.catalog.Find(t.Context(), catalog.Selector{Namespace: "default", Name: "lab", Session: session})
 		must.OK(t, err)
-		if _, cached := cache.Peek(e.Ref); !cached {
-			t.Errorf("session %s was not loaded by the cache", session)
-		}
+		_, cached := cache.Peek(e.Ref)
+		says.True(t, cached, "session %s was not loaded by the cache", session)
 	}
 	for _, tc := range []struct {
 		path string

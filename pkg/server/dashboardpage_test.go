@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/dashboard/bars"
@@ -76,9 +77,8 @@ func TestNumberSigns(t *testing.T) {
 	f := start(t, nil)
 	w := httptest.NewRecorder()
 	f.Config.Handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, lab+"latest?a#%zz", nil))
-	if got := w.Header().Get("Location"); w.Code != http.StatusFound || got != "./latest/?a%23%zz" {
-		t.Errorf("%d to %q: %s", w.Code, got, w.Body)
-	}
+	got := w.Header().Get("Location")
+	says.True(t, w.Code == http.StatusFound && got == "./latest/?a%23%zz", "%d to %q: %s", w.Code, got, w.Body)
 }
 
 func TestMissingBuilds(t *testing.T) {
@@ -188,10 +188,9 @@ func TestBar(t *testing.T) {
 		got := f.ask(t, http.MethodGet, path, headers...)
 		got.has(t, back, `data-path="namespaces/default/clusters/lab/sessions/`+name+`/"`, `data-cluster="lab"`,
 			`homepage/assets/bar.js?`, "dashboard 2.60.0", `data-end="1795217100000"`)
-		if clock := strings.Index(got.body, `homepage/assets/dashboardclock.js?`); clock < 0 ||
-			clock > strings.Index(got.body, "dashboard 2.60.0") {
-			t.Errorf("%s: the clock is not the page's first script: %.300s", path, got.body)
-		}
+		clock := strings.Index(got.body, `homepage/assets/dashboardclock.js?`)
+		says.True(t, clock >= 0 && clock <= strings.Index(got.body, "dashboard 2.60.0"),
+			"%s: the clock is not the page's first script: %.300s", path, got.body)
 	}
 }
 
@@ -202,9 +201,8 @@ func TestActivity(t *testing.T) {
 		From, To        int64
 		Running, Failed []int
 	}
-	if err := json.Unmarshal([]byte(got.body), &a); err != nil || got.status != http.StatusOK {
-		t.Fatalf("%d %s: %v", got.status, got.body, err)
-	}
+	err := json.Unmarshal([]byte(got.body), &a)
+	must.True(t, err == nil && got.status == http.StatusOK, "%d %s: %v", got.status, got.body, err)
 	says.True(t, a.To >= a.From && len(a.Running) == len(a.Failed), "%+v", a)
 	f.ask(t, http.MethodGet, lab+"session_gone/session_activity").wants(t, http.StatusGone)
 }

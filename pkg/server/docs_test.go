@@ -70,9 +70,7 @@ func TestDocsHaveOwnRoutes(t *testing.T) {
 				parameter, path)
 		}
 	}
-	if routes < 12 || parameters < 60 {
-		t.Errorf("only %d routes and %d parameters were compared", routes, parameters)
-	}
+	says.True(t, routes >= 12 && parameters >= 60, "only %d routes and %d parameters were compared", routes, parameters)
 	var list strings.Builder
 	for _, path := range slices.Sorted(maps.Keys(listed)) {
 		fmt.Fprintf(&list, "- `%s`%s\n", path, listed[path])

@@ -44,10 +44,9 @@ func TestRevalidate(t *testing.T) {
 		{lab + name + "/at/1795220001000/api/things?limit=1", tag, http.StatusOK},
 		{lab + name + "/api/things?limit=1", "", http.StatusOK},
 	} {
-		if got := f.ask(t, http.MethodGet, tc.path, "If-None-Match: "+tc.have); got.status != tc.status ||
-			(got.body != "") != (tc.status == http.StatusOK) {
-			t.Errorf("%s with %s: %d %s", tc.path, tc.have, got.status, got.body)
-		}
+		got := f.ask(t, http.MethodGet, tc.path, "If-None-Match: "+tc.have)
+		says.True(t, got.status == tc.status && (got.body != "") == (tc.status == http.StatusOK), "%s with %s: %d %s",
+			tc.path, tc.have, got.status, got.body)
 	}
 	for path, cache := range map[string]string{lab + name + "/api/broken": "no-cache",
 		lab + name + "/api/v0/logs/file": "no-store", lab + old + "/api/things": "no-store", "/homepage": "no-store",
@@ -122,9 +121,8 @@ func TestPagesAreNotTagged(t *testing.T) {
 	for _, page := range []string{"/findings", "/findings?format=markdown", "/timeline", "/overview",
 		"/grafana/d/rayDefaultDashboard"} {
 		got := f.ask(t, http.MethodGet, lab+name+page)
-		if tag := got.header.Get("ETag"); got.status != http.StatusOK || tag != "" {
-			t.Errorf("%s: %d, ETag %s", page, got.status, tag)
-		}
+		tag := got.header.Get("ETag")
+		says.True(t, got.status == http.StatusOK && tag == "", "%s: %d, ETag %s", page, got.status, tag)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
 	"github.com/rayhistory/historyserver/pkg/moment"
@@ -143,9 +144,8 @@ func TestFindingsByJob(t *testing.T) {
 		for _, text := range want.not {
 			got.lacks(t, text)
 		}
-		if n := strings.Count(got.body, `id="aa"`); n > 1 {
-			t.Errorf("%q shows one finding %d times", query, n)
-		}
+		n := strings.Count(got.body, `id="aa"`)
+		says.True(t, n <= 1, "%q shows one finding %d times", query, n)
 	}
 	for query, want := range map[string]int{"?job_id=none": 404, "?submission_id=job": 404, "?severity=loud": 400, "?severity=%20error": 400,
 		"?format=pdf": 400, "?job=job-a": 400} {
@@ -162,9 +162,8 @@ func TestFindingsEvidence(t *testing.T) {
 		"<details><summary>1 frame of Ray and libraries</summary>",
 		"<pre class=\"mine\">  File &#34;/home/me/app/train.py&#34;, line 7, in step\n    load(shard)\n  File &#34;/home/me/app/data.py&#34;, line 9, in load\n    frame = pandas.read_csv(path)\n</pre>", "<pre>ValueError: shard &lt;b&gt;17&lt;/b&gt; is cut</pre>", "the same text as above", "lines as above", "and more:", "characters of this line</summary>", " the end</pre>")
 	for text, most := range map[string]int{"in get_objects": 1, "in read_csv": 1, "<b>17": 0, "\u202e": 0, "\x1b": 0} {
-		if n := strings.Count(got.body, text); n > most {
-			t.Errorf("%q is there %d times", text, n)
-		}
+		n := strings.Count(got.body, text)
+		says.True(t, n <= most, "%q is there %d times", text, n)
 	}
 }
 

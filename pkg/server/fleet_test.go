@@ -64,9 +64,8 @@ func TestFleet(t *testing.T) {
 	f.waitDescribed(t)
 	got := f.ask(t, http.MethodGet, "/api/history/fleet"+november, asProgram)
 	var answer struct{ Data fleet.Report }
-	if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK {
-		t.Fatalf("%d %v %s", got.status, err, got.body)
-	}
+	err := json.Unmarshal([]byte(got.body), &answer)
+	must.True(t, err == nil && got.status == http.StatusOK, "%d %v %s", got.status, err, got.body)
 	r := answer.Data
 	if r.Total.Sessions != 2 || r.Total.Failed != 1 || r.Total.Running != 1 || r.Total.Unmeasured != 1 ||
 		r.Total.Hours.CPU.Offered != 8 || *r.Total.Hours.CPU.Unused != 0.75 || len(r.Days) != 2 {

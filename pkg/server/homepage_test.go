@@ -71,10 +71,9 @@ func TestListShowsOutcomes(t *testing.T) {
 	says.True(t, !strings.Contains(page, ">ended<") && strings.Count(page, `class="why"`) == 1,
 		"the page tells more outcomes than are kept")
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(list), &rows); err != nil || rows[0]["cause"] != "train failed: <b>oh no</b>" ||
-		rows[1]["outcome"] != nil {
-		t.Errorf("%v: %v", err, rows)
-	}
+	err := json.Unmarshal([]byte(list), &rows)
+	says.True(t, err == nil && rows[0]["cause"] == "train failed: <b>oh no</b>" && rows[1]["outcome"] == nil, "%v: %v",
+		err, rows)
 }
 
 // TestListShowsFailedJobs: the list, /clusters and an assistant's list tell how many jobs of a running session have
@@ -147,9 +146,7 @@ func TestLastRuns(t *testing.T) {
 	for query, want := range map[string]int{"?namespace=default&cluster=lab": 2, "?namespace=default&cluster=many": 40,
 		"?owner=nightly": 1, "": 0, "?q=lab": 0, "?group=cluster": 12, "?group=owner": 12} {
 		page := f.ask(t, http.MethodGet, "/homepage"+query, asBrowser).body
-		if got := strings.Count(page, `<a class="run `); got != want {
-			t.Errorf("%q: %d squares, want %d: %s", query, got, want, main(page))
-		}
+		says.Equal(t, strings.Count(page, `<a class="run `), want, "%q: squares: %s", query, main(page))
 		if !strings.Contains(query, "many") && want > 0 {
 			failed := `<a class="run failed" href="./namespaces/default/clusters/lab/sessions/` + name +
 				`/findings" title="failed after 5m`
@@ -159,10 +156,9 @@ func TestLastRuns(t *testing.T) {
 	// The newest is the last.
 	page := f.ask(t, http.MethodGet, "/homepage?namespace=default&cluster=many", asBrowser).body
 	page = page[strings.Index(page, `class="runs"`):]
-	if first, last := strings.Index(page, "00-05-00"), strings.Index(page, "00-44-00"); first < 0 || last < first ||
-		strings.Contains(page[:strings.Index(page, "</ol>")], "00-04-00") {
-		t.Errorf("the order of runs: %d, %d", first, last)
-	}
+	first, last := strings.Index(page, "00-05-00"), strings.Index(page, "00-44-00")
+	says.True(t, first >= 0 && last >= first && !strings.Contains(page[:strings.Index(page, "</ol>")], "00-04-00"),
+		"the order of runs: %d, %d", first, last)
 }
 
 // TestFilterByTags: the list offers the users and labels of sessions that the caller may see, and is filtered
@@ -196,9 +192,8 @@ func TestFilterByTags(t *testing.T) {
 		"label=tier": 1, "label=team,tier%3Duma-1": 1, "label=tier%3Duma": 0} {
 		var rows []any
 		body := f.ask(t, http.MethodGet, "/clusters?"+query, ann).body
-		if err := json.Unmarshal([]byte(body), &rows); err != nil || len(rows) != want {
-			t.Errorf("%s: %v, %s", query, err, body)
-		}
+		err := json.Unmarshal([]byte(body), &rows)
+		says.True(t, err == nil && len(rows) == want, "%s: %v, %s", query, err, body)
 	}
 	f.ask(t, http.MethodGet, "/clusters?label=,", ann).wants(t, http.StatusBadRequest, "team=search")
 	for _, path := range []string{"/clusters", "/homepage", "/api/history/fleet", "/fleet"} {

@@ -155,9 +155,8 @@ func TestPagesOfClusters(t *testing.T) {
 	sessions := func(query string) (all []string, link string) {
 		got := f.ask(t, http.MethodGet, "/clusters"+query)
 		var rows []struct{ Session string }
-		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || got.status != http.StatusOK {
-			t.Fatalf("%s: %d, %v: %s", query, got.status, err, got.body)
-		}
+		err := json.Unmarshal([]byte(got.body), &rows)
+		must.True(t, err == nil && got.status == http.StatusOK, "%s: %d, %v: %s", query, got.status, err, got.body)
 		for _, r := range rows {
 			all = append(all, r.Session)
 		}
@@ -170,9 +169,8 @@ func TestPagesOfClusters(t *testing.T) {
 	second, end := sessions(next)
 	says.True(t, len(first) == 1 && len(second) == 1 && first[0] == all[0] && second[0] == all[1] && end == "",
 		"parts %v and %v of %v, at last %q", first, second, all, end)
-	if none, _ := sessions("?q=nothing"); none == nil && len(none) != 0 {
-		t.Errorf("%v", none)
-	}
+	none, _ := sessions("?q=nothing")
+	says.True(t, none != nil || len(none) == 0, "%v", none)
 	for _, query := range []string{"limit=0", "from=yesterday", "limit=x", "limit=-1", "continue=!", "continue=AAAA"} {
 		f.ask(t, http.MethodGet, "/clusters?"+query).wants(t, http.StatusBadRequest)
 	}
@@ -192,10 +190,9 @@ func TestLongListIsNotHeld(t *testing.T) {
 	w := &parts{ResponseRecorder: httptest.NewRecorder()}
 	f.Config.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/clusters", nil))
 	var rows []any
-	if err := json.Unmarshal(w.Body.Bytes(), &rows); err != nil || len(rows) != sessions+2 ||
-		w.Header().Get("Content-Type") != "application/json" {
-		t.Fatalf("%d sessions, %v, %v", len(rows), w.Header(), err)
-	}
+	err := json.Unmarshal(w.Body.Bytes(), &rows)
+	must.True(t, err == nil && len(rows) == sessions+2 && w.Header().Get("Content-Type") == "application/json",
+		"%d sessions, %v, %v", len(rows), w.Header(), err)
 	says.True(t, w.largest <= w.Body.Len()/10, "%d bytes at once, of %d", w.largest, w.Body.Len())
 }
 

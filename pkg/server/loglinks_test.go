@@ -147,10 +147,9 @@ func TestRangeUTF16(t *testing.T) {
 			} `json:"data"`
 		}
 		got := f.ask(t, http.MethodGet, fmt.Sprintf("%s&lines=30&bytes=3001&offset=%d", address, next))
-		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || got.status != http.StatusOK ||
-			!strings.HasSuffix(answer.Data.Text, "\n") {
-			t.Fatalf("%d, %v: %.300s", got.status, err, got.body)
-		}
+		err := json.Unmarshal([]byte(got.body), &answer)
+		must.True(t, err == nil && got.status == http.StatusOK && strings.HasSuffix(answer.Data.Text, "\n"),
+			"%d, %v: %.300s", got.status, err, got.body)
 		if text, next = text+answer.Data.Text, answer.Data.Next; next == 0 {
 			break
 		}

@@ -132,9 +132,7 @@ func TestLogArchive(t *testing.T) {
 		!strings.HasSuffix(got.header.Get("Content-Disposition"), `-logs.tar.zst"`) {
 		t.Errorf("%d %v: %v, %v", got.status, got.header, h, err)
 	}
-	if _, err := archive.Next(); err != io.EOF {
-		t.Errorf("after the only log: %v", err)
-	}
+	says.Equal(t, says.Err(archive.Next()), io.EOF, "after the only log")
 	f.ask(t, http.MethodGet, lab+name+"/api/history/logs.zip?node_id=ff", asProgram).wants(t, http.StatusNotFound)
 	guardedServer, _ := guarded(t)
 	for who, status := range map[string]int{"ann": http.StatusForbidden, "bob": http.StatusOK} {
@@ -186,9 +184,7 @@ func TestLogRanges(t *testing.T) {
 		got := f.ask(t, http.MethodGet, lab+name+"/api/history/log?file=raylet.out&node_id=01"+strings.Repeat("0", 54)+
 			query, asProgram)
 		answer := struct{ Data any }{&part}
-		if err := json.Unmarshal([]byte(got.body), &answer); err != nil {
-			t.Fatalf("%s: %v in %s", query, err, got.body)
-		}
+		must.OK(t, json.Unmarshal([]byte(got.body), &answer), "%s: in %s", query, got.body)
 		return got.status, part
 	}
 	for _, bounds := range []string{"", "&lines=1", "&bytes=50", "&bytes=7", "&lines=2&bytes=60"} {
@@ -241,10 +237,9 @@ func TestLogRangesWithGap(t *testing.T) {
 					Next int64 `json:"next_offset"`
 				}
 			}
-			if err := json.Unmarshal([]byte(got.body), &answer); err != nil || parts > 4 || answer.Data.Next != 0 &&
-				answer.Data.Next <= offset {
-				t.Fatalf("from %d: %v, %d parts, %s", offset, err, parts, got.body)
-			}
+			err := json.Unmarshal([]byte(got.body), &answer)
+			must.True(t, err == nil && parts <= 4 && (answer.Data.Next == 0 || answer.Data.Next > offset),
+				"from %d: %v, %d parts, %s", offset, err, parts, got.body)
 			all += answer.Data.Text
 			if offset = answer.Data.Next; offset == 0 {
 				break

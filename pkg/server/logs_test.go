@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -44,9 +45,7 @@ func records(t *testing.T, body string) (all []map[string]any) {
 	lines := bufio.NewScanner(strings.NewReader(body))
 	for lines.Scan() {
 		var record map[string]any
-		if err := json.Unmarshal(lines.Bytes(), &record); err != nil {
-			t.Fatalf("%v in %.200s", err, lines.Text())
-		}
+		must.OK(t, json.Unmarshal(lines.Bytes(), &record), "in %.200s", lines.Text())
 		all = append(all, record)
 	}
 	return all

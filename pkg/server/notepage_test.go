@@ -68,9 +68,7 @@ func TestNotes(t *testing.T) {
 		answer.Data.Pinned || answer.Data.Text != "a<b>\nsecond" || answer.Data.Expires == "" || answer.Data.Why == "" {
 		t.Errorf("%d %s, %v", got.status, got.body, err)
 	}
-	if again := f.ask(t, http.MethodGet, api); again.body != got.body {
-		t.Errorf("%s, want %s", again.body, got.body)
-	}
+	says.Equal(t, f.ask(t, http.MethodGet, api).body, got.body)
 	stored, err := notes.Read(t.Context(), f.store, root,
 		layout.Session{Namespace: "default", Cluster: "lab", Name: name})
 	says.True(t, err == nil && !stored.Pinned && stored.Text == "a<b>\nsecond" && !stored.At.IsZero(),
@@ -121,9 +119,8 @@ func TestDamagedNote(t *testing.T) {
 	f.post(t, api, asJSON, `{"text":"again"}`).wants(t, http.StatusOK, `"pinned":true`).lacks(t, "damaged")
 	damage()
 	f.post(t, page, form, "text=again").wants(t, http.StatusSeeOther)
-	if n, err := notes.Read(t.Context(), f.store, root, ref); err != nil || n.Pinned || n.Damaged || n.Text != "again" {
-		t.Errorf("%+v, %v", n, err)
-	}
+	n, err := notes.Read(t.Context(), f.store, root, ref)
+	says.True(t, err == nil && !n.Pinned && !n.Damaged && n.Text == "again", "%+v, %v", n, err)
 }
 
 // TestNotesOfPrograms: two that change different things of one note at once lose nothing, and one that says which note
@@ -146,10 +143,9 @@ func TestNotesOfPrograms(t *testing.T) {
 		}
 		both.Wait()
 		got := f.ask(t, http.MethodGet, api)
-		if err := json.Unmarshal([]byte(got.body), &answer); err != nil || !answer.Data.Pinned ||
-			answer.Data.Text != text {
-			t.Fatalf("%s, want %s and a pin: %v", got.body, text, err)
-		}
+		err := json.Unmarshal([]byte(got.body), &answer)
+		must.True(t, err == nil && answer.Data.Pinned && answer.Data.Text == text, "%s, want %s and a pin: %v",
+			got.body, text, err)
 		f.post(t, api, asJSON, `{"pinned":false,"text":""}`)
 	}
 	const conflict = http.StatusConflict

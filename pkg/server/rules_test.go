@@ -54,16 +54,14 @@ func TestOtherSitesChangeNothing(t *testing.T) {
 		} {
 			for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch} {
 				for _, path := range []string{liveLab + "api/jobs/", lab + "latest/api/jobs/", "/login", "/logout"} {
-					if got := f.ask(t, method, path, append(from, who...)...); got.status != http.StatusForbidden ||
-						len(got.header.Values("Set-Cookie")) > 0 {
-						t.Errorf("%s: %s %s from %q: %d %.200s", auth, method, path, from, got.status, got.body)
-					}
+					got := f.ask(t, method, path, append(from, who...)...)
+					says.True(t, got.status == http.StatusForbidden && len(got.header.Values("Set-Cookie")) == 0,
+						"%s: %s %s from %q: %d %.200s", auth, method, path, from, got.status, got.body)
 				}
 			}
 		}
-		if n := reached.Load(); n > 0 {
-			t.Errorf("%s: %d requests of other sites reached the running cluster", auth, n)
-		}
+		n := reached.Load()
+		says.True(t, n <= 0, "%s: %d requests of other sites reached the running cluster", auth, n)
 		// What is no page of another site's does.
 		for _, from := range []string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Site: none", "Origin: " + f.URL,
 			"User-Agent: ray"} {
@@ -87,9 +85,8 @@ func TestRunningClustersSeeWhereRequestsComeFrom(t *testing.T) {
 	}
 	f.ask(t, http.MethodPost, liveLab+"api/jobs/", sent...)
 	for _, h := range sent {
-		if name, value, _ := strings.Cut(h, ": "); seen.Get(name) != value {
-			t.Errorf("%s is %q, want %q", name, seen.Get(name), value)
-		}
+		name, value, _ := strings.Cut(h, ": ")
+		says.True(t, seen.Get(name) == value, "%s is %q, want %q", name, seen.Get(name), value)
 	}
 }
 
@@ -157,9 +154,8 @@ func TestRunningClustersActNowhere(t *testing.T) {
 			"X-Frame-Options": "SAMEORIGIN", "Content-Disposition": "attachment", "X-Accel-Buffering": "no",
 			"Content-Type": "application/octet-stream",
 		} {
-			if values := got.header.Values(name); len(values) != 1 || values[0] != want {
-				t.Errorf("%s: %s is %q, want %q", path, name, values, want)
-			}
+			values := got.header.Values(name)
+			says.True(t, len(values) == 1 && values[0] == want, "%s: %s is %q, want %q", path, name, values, want)
 		}
 		for _, name := range []string{"Service-Worker-Allowed", "Clear-Site-Data", "Set-Cookie",
 			"Access-Control-Allow-Origin", "Refresh", "Link", "X-Anything", "Trailer"} {
@@ -183,10 +179,9 @@ func TestRunningClustersHaveNoPages(t *testing.T) {
 		withRunningClusters(t, o, false, api,
 			http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked = true }))
 	})
-	if got := f.ask(t, http.MethodGet, liveLab, asBrowser); got.status != http.StatusNotFound || asked ||
-		!strings.Contains(got.body, "make dashboard") {
-		t.Errorf("%d, asked %v: %s", got.status, asked, got.body)
-	}
+	got := f.ask(t, http.MethodGet, liveLab, asBrowser)
+	says.True(t, got.status == http.StatusNotFound && !asked && strings.Contains(got.body, "make dashboard"),
+		"%d, asked %v: %s", got.status, asked, got.body)
 }
 
 func TestRedirectsStayHere(t *testing.T) {
@@ -352,7 +347,6 @@ func TestDeadlinesCanBeMoved(t *testing.T) {
 				_, _ = fmt.Fprint(w, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour)))
 			}})
 	})
-	if got := f.ask(t, http.MethodGet, lab+"latest/api/deadline", "Accept-Encoding: zstd, gzip"); got.body != "<nil>" {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got := f.ask(t, http.MethodGet, lab+"latest/api/deadline", "Accept-Encoding: zstd, gzip")
+	says.True(t, got.body == "<nil>", "%d %s", got.status, got.body)
 }

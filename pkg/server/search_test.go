@@ -25,13 +25,11 @@ func TestSearchByJob(t *testing.T) {
 	} {
 		got := f.ask(t, http.MethodGet, "/clusters?"+query)
 		var rows []struct{ Session string }
-		if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != want || want == 1 &&
-			rows[0].Session != name {
-			t.Errorf("%q: %v, %s", query, err, got.body)
-		}
-		if rest := got.header.Get("Link"); (rest != "") != (query == "limit=1") {
-			t.Errorf("%q: the rest is at %q", query, rest)
-		}
+		err := json.Unmarshal([]byte(got.body), &rows)
+		says.True(t, err == nil && len(rows) == want && (want != 1 || rows[0].Session == name), "%q: %v, %s", query,
+			err, got.body)
+		rest := got.header.Get("Link")
+		says.True(t, (rest != "") == (query == "limit=1"), "%q: the rest is at %q", query, rest)
 	}
 	f.ask(t, http.MethodGet, "/clusters?from=yesterday").wants(t, http.StatusBadRequest)
 	got := f.ask(t, http.MethodGet, "/homepage?q=OUT+of+memory&from=2026-01-01", asBrowser)
@@ -60,10 +58,9 @@ func TestSearchSaysWhy(t *testing.T) {
 	exact, other, older := at(`">resnet</a>`), at(`">other</a>`), at(`">old-resnet</a>`)
 	says.True(t, exact >= 0 && other >= exact && older >= other, "resnet, other and old-resnet are at %d, %d and %d",
 		exact, other, older)
-	if why := at(`found in</span> python resnet.py<`); why < other || why > older ||
-		strings.Count(body, "found in<") != 1 {
-		t.Errorf("why other is found is not said: %s", body)
-	}
+	why := at(`found in</span> python resnet.py<`)
+	says.True(t, why >= other && why <= older && strings.Count(body, "found in<") == 1,
+		"why other is found is not said: %s", body)
 	says.All(t, body, `href="?outcome=failed&amp;q=resnet"`)
 	says.None(t, body, `=&amp;`)
 	for _, query := range []string{"", "?group=cluster&q=resnet", "?namespace=default&q=resnet&page=9"} {

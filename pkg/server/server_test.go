@@ -282,9 +282,8 @@ func TestClusters(t *testing.T) {
 	f.waitDescribed(t)
 	got := f.ask(t, http.MethodGet, "/clusters")
 	var rows []map[string]any
-	if err := json.Unmarshal([]byte(got.body), &rows); err != nil || len(rows) != 2 {
-		t.Fatalf("%v: %s", err, got.body)
-	}
+	err := json.Unmarshal([]byte(got.body), &rows)
+	must.True(t, err == nil && len(rows) == 2, "%v: %s", err, got.body)
 	for field, want := range map[string]any{
 		"name": "lab", "namespace": "default", "sessionName": name, "createTime": "2026-11-20T23:19:45Z",
 		"createTimeStamp": 1795216785.0,
@@ -307,10 +306,9 @@ func TestUnreachableStore(t *testing.T) {
 	}
 	for path, status := range map[string]int{"/clusters": 502, "/enter_cluster/default/lab/" + name: 502,
 		lab + "latest/api/jobs/a": 502, "/readyz": 503, "/healthz": 200, "/livez": 200} {
-		if got := f.ask(t, http.MethodGet, path); got.status != status || path == "/readyz" &&
-			strings.Contains(got.body, "connection refused") {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
+		got := f.ask(t, http.MethodGet, path)
+		says.True(t, got.status == status && (path != "/readyz" || !strings.Contains(got.body, "connection refused")),
+			"%s: %d %s", path, got.status, got.body)
 	}
 }
 
@@ -320,9 +318,8 @@ func TestEmptyBucket(t *testing.T) {
 		store.Store = empty
 	})
 	f.ask(t, http.MethodGet, "/", asBrowser).wants(t, 200, "No sessions are stored yet")
-	if got := f.ask(t, http.MethodGet, "/clusters"); got.status != 200 || got.body != "[]" {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got := f.ask(t, http.MethodGet, "/clusters")
+	says.True(t, got.status == 200 && got.body == "[]", "%d %s", got.status, got.body)
 	f.ask(t, http.MethodGet, "/readyz").wants(t, 200)
 }
 
@@ -338,9 +335,8 @@ func TestPanics(t *testing.T) {
 	r.Header.Set("Cookie", strings.TrimPrefix(chosen, "Cookie: "))
 	resp := must.Get(http.DefaultTransport.RoundTrip(r))(t)
 	defer func() { _ = resp.Body.Close() }()
-	if body, err := io.ReadAll(resp.Body); err == nil {
-		t.Errorf("an answer that was cut looks whole: %q", body)
-	}
+	body, err := io.ReadAll(resp.Body)
+	says.True(t, err != nil, "an answer that was cut looks whole: %q", body)
 }
 
 func TestCompressionAndHeaders(t *testing.T) {
@@ -357,10 +353,9 @@ func TestCompressionAndHeaders(t *testing.T) {
 			headers = append(headers, "Content-Type: "+tc.contentType)
 		}
 		got := f.ask(t, http.MethodGet, "/api/long", headers...)
-		if encoding := got.header.Get("Content-Encoding"); encoding != tc.want ||
-			got.header.Get("Vary") != "Accept-Encoding" {
-			t.Errorf("%s: %q, Vary %q", tc.accept, encoding, got.header.Get("Vary"))
-		}
+		encoding := got.header.Get("Content-Encoding")
+		says.True(t, encoding == tc.want && got.header.Get("Vary") == "Accept-Encoding", "%s: %q, Vary %q", tc.accept,
+			encoding, got.header.Get("Vary"))
 		says.Equal(t, got.header.Get("X-Content-Type-Options"), "nosniff", "no security headers")
 		says.Equal(t, got.header.Get("X-Accel-Buffering"), "no", "nginx stores answers")
 	}

@@ -55,9 +55,8 @@ func TestActivityOfDamagedTimes(t *testing.T) {
 	s := *loadBucket(t, b)
 	for _, span := range [][2]int64{{math.MinInt64, math.MaxInt64}, {math.MinInt64, 1}, {1, math.MaxInt64}, {2, 1}} {
 		s.Start, s.End = span[0], span[1]
-		if a, err := s.Activity(t.Context(), 10); err != nil || len(a.Running) != len(a.Failed) {
-			t.Errorf("%v: %+v, %v", span, a, err)
-		}
+		a, err := s.Activity(t.Context(), 10)
+		says.True(t, err == nil && len(a.Running) == len(a.Failed), "%v: %+v, %v", span, a, err)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/race"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
@@ -57,11 +58,9 @@ func TestCheckpointInRuns(t *testing.T) {
 			if got.Tasks.Row(m, 0).ID() == taskID(tasks) {
 				m++
 			}
-			if x, y := got.Tasks.Row(m, 0), want.Tasks.Row(n, 0); x.ID() != y.ID() || x.State() != y.State() ||
-				string(x.Name()) != string(y.Name()) {
-				t.Fatalf("room for %d bytes: row %d is %s, %s, want %s, %s", room, m, x.ID(), x.State(), y.ID(),
-					y.State())
-			}
+			x, y := got.Tasks.Row(m, 0), want.Tasks.Row(n, 0)
+			must.True(t, x.ID() == y.ID() && x.State() == y.State() && string(x.Name()) == string(y.Name()),
+				"room for %d bytes: row %d is %s, %s, want %s, %s", room, m, x.ID(), x.State(), y.ID(), y.State())
 		}
 	}
 }
@@ -138,9 +137,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 				t.Errorf("warnings %q, of them %d damage, %d for the next index", got.Warnings, len(got.Damage()),
 					len(got.Tables().Warnings))
 			}
-			if (index.reason != nil) != tt.rejected || (got.IndexedBytes() > 0) != (name == "nothing") {
-				t.Errorf("rejected because %v; %d bytes from the index", index.reason, got.IndexedBytes())
-			}
+			says.True(t, (index.reason != nil) == tt.rejected && (got.IndexedBytes() > 0) == (name == "nothing"),
+				"rejected because %v; %d bytes from the index", index.reason, got.IndexedBytes())
 		})
 	}
 }

@@ -215,9 +215,8 @@ func TestManyElements(t *testing.T) {
 			`"}}`,
 	} {
 		used := storetest.Allocated(func() {
-			if _, bad := decodeOne([]byte(event)); !bad {
-				t.Errorf("%.60s… was read", event)
-			}
+			_, bad := decodeOne([]byte(event))
+			says.True(t, bad, "%.60s… was read", event)
 		})
 		says.True(t, used <= 100<<20, "%.60s…: %d bytes were allocated", event, used)
 	}

@@ -39,10 +39,8 @@ func TestEntitiesCount(t *testing.T) {
 		return true
 	}})
 	must.OK(t, err)
-	if len(s.Actors) != actors || s.MemoryBytes() < actors*name || most < actors*name {
-		t.Errorf("%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most,
-			actors*name)
-	}
+	says.True(t, len(s.Actors) == actors && s.MemoryBytes() >= actors*name && most >= actors*name,
+		"%d actors, %d bytes, at most %d while loading; want %d", len(s.Actors), s.MemoryBytes(), most, actors*name)
 	_, err = Load(t.Context(), b, layout.DefaultRoot, testSession,
 		Options{Reserve: func(held int64) bool { return held < 70<<20 }})
 	says.True(t, errors.Is(err, tasktable.ErrOverBudget) && strings.Contains(err.Error(), "--session-cache-max-memory"),
@@ -93,7 +91,6 @@ func TestListingBoundsEmptyLogs(t *testing.T) {
 	b := newBucket()
 	key := layout.ChunkKey(layout.EmptyLogsKey(layout.DefaultRoot, testSession, testNode), 0, layout.Plain)
 	b.objects[key] = []byte(strings.Repeat("\n", maxListsBytes/32))
-	if _, err := List(t.Context(), b, layout.DefaultRoot, testSession); !errors.Is(err, tasktable.ErrOverBudget) {
-		t.Errorf("no room for names: %v", err)
-	}
+	says.ErrorIs(t, says.Err(List(t.Context(), b, layout.DefaultRoot, testSession)), tasktable.ErrOverBudget,
+		"no room for names")
 }

@@ -208,9 +208,8 @@ func TestWrongClocks(t *testing.T) {
 		"years ahead":  {"2031-01-01T00:00:00Z", time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixNano()},
 	} {
 		got := load(lines(0, 3) + moved(finishedEvent(30), test.time))
-		if got.Start != want.Start || got.End != test.end {
-			t.Errorf("%s: from %s to %s", name, time.Unix(0, got.Start).UTC(), time.Unix(0, got.End).UTC())
-		}
+		says.True(t, got.Start == want.Start && got.End == test.end, "%s: from %s to %s", name,
+			time.Unix(0, got.Start).UTC(), time.Unix(0, got.End).UTC())
 		says.Equal(t, got.Tasks.Len(), want.Tasks.Len()+1, "%s: tasks", name)
 	}
 }
@@ -268,9 +267,7 @@ func TestLoadArchivedEvents(t *testing.T) {
 			got := finished(s)
 			says.EqualSlices(t, got[len(got)-10:], span(50, 60), "%s: finished tasks", name)
 			says.All(t, strings.Join(s.Warnings, "\n"), "is archived by the store: restore it")
-			if !s.Archived() || s.Broken() {
-				t.Errorf("%s: archived %t, broken %t", name, s.Archived(), s.Broken())
-			}
+			says.True(t, s.Archived() && !s.Broken(), "%s: archived %t, broken %t", name, s.Archived(), s.Broken())
 			if time.Sleep(archivedFor + time.Second); !s.Broken() {
 				t.Errorf("%s: it is not loaded again", name)
 			}
@@ -295,9 +292,7 @@ func TestLoadFailsWithTheStore(t *testing.T) {
 		b.objects[testWhole] = []byte(lines(0, 50))
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("error %v, want %v", err, context.Canceled)
-		}
+		says.ErrorIs(t, says.Err(Load(ctx, b, layout.DefaultRoot, testSession, Options{})), context.Canceled, "error")
 	})
 }
 
@@ -374,12 +369,10 @@ func TestLoadManySmallChunks(t *testing.T) {
 		b.delay = 10 * time.Millisecond
 		began := time.Now()
 		s := loadBucket(t, b)
-		if got := finished(s); len(got) != 1000 || len(s.Warnings) > 0 {
-			t.Errorf("%d tasks finished, warnings %q", len(got), s.Warnings)
-		}
-		if took, most := time.Since(began), 2000*b.delay/(chunks.PrefetchChunks/2); took > most {
-			t.Errorf("took %v, want at most %v", took, most)
-		}
+		got := finished(s)
+		says.True(t, len(got) == 1000 && len(s.Warnings) == 0, "%d tasks finished, warnings %q", len(got), s.Warnings)
+		took, most := time.Since(began), 2000*b.delay/(chunks.PrefetchChunks/2)
+		says.True(t, took <= most, "took %v, want at most %v", took, most)
 	})
 }
 
@@ -391,10 +384,8 @@ func TestLoadCancelled(t *testing.T) {
 			b.delay = 10 * time.Millisecond
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(after)*7*time.Millisecond/2)
 			defer cancel()
-			if _, err := Load(ctx, b, layout.DefaultRoot, testSession, Options{}); !errors.Is(err,
-				context.DeadlineExceeded) {
-				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
-			}
+			says.ErrorIs(t, says.Err(Load(ctx, b, layout.DefaultRoot, testSession, Options{})),
+				context.DeadlineExceeded, "error")
 		})
 	}
 }
@@ -420,7 +411,6 @@ func TestWarningsAreBounded(t *testing.T) {
 	for n := range 3 * maxWarnings {
 		b.objects[layout.ChunkKey(testWhole, int64(n)*1000, layout.Gzip)] = fmt.Append(nil, "no gzip")
 	}
-	if s := loadBucket(t, b); len(s.Warnings) > maxWarnings+10 {
-		t.Errorf("%d warnings", len(s.Warnings))
-	}
+	s := loadBucket(t, b)
+	says.True(t, len(s.Warnings) <= maxWarnings+10, "%d warnings", len(s.Warnings))
 }

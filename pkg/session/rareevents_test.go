@@ -57,9 +57,8 @@ func TestRareEventsInAnyOrder(t *testing.T) {
 	for range 20 {
 		again := append(slices.Clone(events), events[random.IntN(len(events)):]...)
 		random.Shuffle(len(again), func(i, j int) { again[i], again[j] = again[j], again[i] })
-		if got := dump(loadLines(t, again)); got != want {
-			t.Fatalf("got  %s\nwant %s", got, want)
-		}
+		got := dump(loadLines(t, again))
+		must.True(t, got == want, "got  %s\nwant %s", got, want)
 	}
 }
 
@@ -111,10 +110,9 @@ func TestDamagedPlatformEvents(t *testing.T) {
 				want = append(want, *tt.row)
 			}
 			says.Equal(t, fmt.Sprintf("%+v", s.PlatformEvents), fmt.Sprintf("%+v", want))
-			if warnings := strings.Join(s.Warnings, ", "); (tt.warning == "") != (warnings == "") ||
-				!strings.Contains(warnings, tt.warning) {
-				t.Errorf("warnings %q, want one about %q", warnings, tt.warning)
-			}
+			warnings := strings.Join(s.Warnings, ", ")
+			says.True(t, (tt.warning == "") == (warnings == "") && strings.Contains(warnings, tt.warning),
+				"warnings %q, want one about %q", warnings, tt.warning)
 		})
 	}
 }
@@ -138,10 +136,9 @@ func TestDamagedGroupEvents(t *testing.T) {
 		len(g.Transitions) != 2 {
 		t.Errorf("%+v", g)
 	}
-	if first, last := g.Transitions[0], g.Transitions[1]; first.State != "NOVEL" || first.Time != 0 ||
-		first.RetryDelayMs != 0 || last.State != "7" {
-		t.Errorf("%+v", g.Transitions)
-	}
+	first, last := g.Transitions[0], g.Transitions[1]
+	says.True(t, first.State == "NOVEL" && first.Time == 0 && first.RetryDelayMs == 0 && last.State == "7", "%+v",
+		g.Transitions)
 }
 
 // TestDamagedSubmissionEvents likewise, of submissions.
@@ -176,12 +173,10 @@ func TestNumbersOfRowsAreFinite(t *testing.T) {
 		"%d actors, %d nodes, %d submissions, %d groups: %v", len(s.Actors), len(s.Nodes), len(s.Submissions),
 		len(s.PlacementGroups), s.Warnings)
 	rows := must.Get(json.Marshal([]any{s.Actors, s.Nodes, s.Submissions, s.PlacementGroups}))(t)
-	if n := strings.Count(string(rows), `"s":2.5`); n != 4 {
-		t.Errorf("the numbers of %d rows are read, want 4: %s", n, rows)
-	}
-	if task := s.Tasks.Row(0, 0).Resources(); !strings.Contains(string(task), `"s": 2.5`) {
-		t.Errorf("the task's resources are %q", task)
-	}
+	n := strings.Count(string(rows), `"s":2.5`)
+	says.True(t, n == 4, "the numbers of %d rows are read, want 4: %s", n, rows)
+	task := s.Tasks.Row(0, 0).Resources()
+	says.True(t, strings.Contains(string(task), `"s": 2.5`), "the task's resources are %q", task)
 }
 
 // TestPlatformEventsTakeMemory: they are charged to what a session may hold.

@@ -46,9 +46,7 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			b.objects[layout.LogChunkKey(log, 6, layout.Plain)] = []byte("last\n")
 			refresh()
 			f, err := s.Logs.Open(t.Context(), testNode, "worker.out")
-			if err != nil || f.Size() != 11 {
-				t.Errorf("the log has %d bytes (%v), want 11", f.Size(), err)
-			}
+			says.True(t, err == nil && f.Size() == 11, "the log has %d bytes (%v), want 11", f.Size(), err)
 			b.objects[layout.LogKey(layout.DefaultRoot, testSession, testNode, "worker.out.1")] = []byte("rotated\n")
 			changed("a log of another name between a log's chunks")
 			b.objects[log] = []byte("first\nlast\n")
@@ -61,9 +59,8 @@ func TestRefreshAfterTheEnd(t *testing.T) {
 			says.EqualSlices(t, finished(s), span(0, 12), "finished tasks")
 			b.objects[layout.SnapshotKey(layout.DefaultRoot, testSession, "/nodes")] = []byte("{}")
 			changed("a late snapshot")
-			if urls := s.Snapshots.URLs("/nodes"); len(urls) != 1 {
-				t.Errorf("snapshots %v, want that of /nodes", urls)
-			}
+			urls := s.Snapshots.URLs("/nodes")
+			says.True(t, len(urls) == 1, "snapshots %v, want that of /nodes", urls)
 			before := s
 			if refresh(); s != before {
 				t.Error("a refresh made another session though nothing was stored")
@@ -126,9 +123,7 @@ func TestRefreshWhileAnotherOneHangs(t *testing.T) {
 	must.OK(t, s.source.refreshing.Acquire(t.Context(), 1))
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := s.Refresh(gone); !errors.Is(err, context.Canceled) {
-		t.Errorf("who has left waits: %v", err)
-	}
+	says.ErrorIs(t, says.Err(s.Refresh(gone)), context.Canceled, "who has left waits")
 }
 
 // TestRefreshAfterOneThatFailed: what a refresh had read before it failed is there after the next one, and counts once.
@@ -191,9 +186,8 @@ func TestRefreshWithinMemory(t *testing.T) {
 	if s, err = s.Refresh(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if s.Tasks.InMemory() {
-		t.Errorf("its rows are in memory, %d bytes, of which it may hold %d", s.Tasks.MemoryBytes(), room)
-	}
+	says.True(t, !s.Tasks.InMemory(), "its rows are in memory, %d bytes, of which it may hold %d",
+		s.Tasks.MemoryBytes(), room)
 	if got := finished(s); s.Tasks.Len() != tasks || !slices.Equal(got, span(0, 2000)) {
 		t.Errorf("%d tasks, %d of the first 2000 finished, want %d and all", s.Tasks.Len(), len(got), tasks)
 	}
@@ -277,7 +271,6 @@ func TestRefreshOfAStreamThatPanicked(t *testing.T) {
 	says.True(t, next.source.counts == counts && slices.Equal(next.Warnings, warnings), "%+v, %q, want %+v, %q",
 		next.source.counts, next.Warnings, counts, warnings)
 	continued := load(Options{Index: heldIndex{t, s.Tables()}})
-	if continued.IndexedBytes() != 0 || !slices.Equal(continued.Warnings, warnings) {
-		t.Errorf("%d bytes from the index, %q, want %q", continued.IndexedBytes(), continued.Warnings, warnings)
-	}
+	says.True(t, continued.IndexedBytes() == 0 && slices.Equal(continued.Warnings, warnings),
+		"%d bytes from the index, %q, want %q", continued.IndexedBytes(), continued.Warnings, warnings)
 }

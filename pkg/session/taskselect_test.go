@@ -196,11 +196,9 @@ func TestSelect(t *testing.T) {
 			for i := range got.Rows {
 				names = append(names, taskName(rowOf(t, got, i)))
 			}
-			if list := strings.Join(names, " "); list != tt.want || got.Listed != tt.listed ||
-				got.Matching != len(names) {
-				t.Errorf("got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want,
-					tt.listed)
-			}
+			list := strings.Join(names, " ")
+			says.True(t, list == tt.want && got.Listed == tt.listed && got.Matching == len(names),
+				"got %q of %d listed, %d matching; want %q of %d", list, got.Listed, got.Matching, tt.want, tt.listed)
 			if none, err := unnamed.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 100}); err != nil ||
 				len(none.Rows) > 0 {
 				t.Errorf("no tasks: %v, %v", none, err)
@@ -257,9 +255,8 @@ func TestSelectRefuses(t *testing.T) {
 			"Failed to convert a value maybe of type <class 'str'> to <class 'bool'>"},
 	} {
 		_, err := s.Tasks.Select(tasktable.Query{Filters: tt.filters, Limit: 10})
-		if got := fmt.Sprint(err); got != tt.want && (err != nil || tt.want != "") {
-			t.Errorf("%+v: %v, want %q", tt.filters, err, tt.want)
-		}
+		got := fmt.Sprint(err)
+		says.True(t, got == tt.want || err == nil && tt.want == "", "%+v: %v, want %q", tt.filters, err, tt.want)
 	}
 }
 
@@ -421,9 +418,8 @@ func TestLineageHoldsAll(t *testing.T) {
 		says.True(t, sum == want.tasks && shown == want.tasks && l.Matching == want.tasks && l.Orphans == want.orphans,
 			"%q: %d counted and %d shown of %d, %d orphans; want %+v; %s", filter, sum, shown, l.Matching, l.Orphans,
 			want, names)
-		if filter == "" && (!strings.Contains(names, "Lost ") || !strings.Contains(names, "Made ")) {
-			t.Errorf("on top are %s", names)
-		}
+		says.True(t, filter != "" || strings.Contains(names, "Lost ") && strings.Contains(names, "Made "),
+			"on top are %s", names)
 	}
 }
 
@@ -456,9 +452,8 @@ func TestAt(t *testing.T) {
 				r.PID(), kind))
 		}
 		slices.Sort(all)
-		if got := strings.Join(all, "; "); got != tt.want || picked.Listed != len(all) {
-			t.Errorf("after %v s: %q, want %q", tt.second, got, tt.want)
-		}
+		got := strings.Join(all, "; ")
+		says.True(t, got == tt.want && picked.Listed == len(all), "after %v s: %q, want %q", tt.second, got, tt.want)
 	}
 }
 

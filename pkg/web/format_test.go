@@ -53,9 +53,8 @@ func TestAxisStep(t *testing.T) {
 	for most, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 2600: 1000, 51: 20} {
 		says.Equal(t, countStep(most), want, "of %v", most)
 	}
-	if got := axisStep(0.3); got < 0.0999 || got > 0.1001 {
-		t.Errorf("of 0.3: %v", got)
-	}
+	got := axisStep(0.3)
+	says.True(t, got >= 0.0999 && got <= 0.1001, "of 0.3: %v", got)
 }
 
 // TestTimeStep: an axis of times has round ones.

@@ -60,15 +60,12 @@ func filtersStay(t *testing.T, value, field string) {
 		_, query, _ := strings.Cut(page.link, "?")
 		linked := must.Get(url.ParseQuery(query))(t)
 		for _, name := range catalog.FilterParams {
-			if linked.Get(name) != value || !strings.Contains(w.Body.String(), ` name="`+name+`"`) {
-				t.Errorf("%s loses %s: %s\n%s", page.template(), name, page.link, w.Body)
-			}
+			says.True(t, linked.Get(name) == value && strings.Contains(w.Body.String(), ` name="`+name+`"`),
+				"%s loses %s: %s\n%s", page.template(), name, page.link, w.Body)
 		}
 		for _, name := range []string{"from", "to"} {
 			want := fmt.Sprintf(`<input type="%s" name="%s" value="%s"`, field, name, value)
-			if !strings.Contains(w.Body.String(), want) {
-				t.Errorf("%s lacks %s", page.template(), want)
-			}
+			says.True(t, strings.Contains(w.Body.String(), want), "%s lacks %s", page.template(), want)
 		}
 	}
 }
@@ -124,9 +121,8 @@ func TestClocksOfNodes(t *testing.T) {
 		OfJobs: []moment.Job{{ID: "01000000", Start: began.Add(2 * ahead).UnixNano()}},
 		Prices: &fleet.Prices{Currency: "USD", Price: fleet.Price{Node: 2}},
 	}
-	if cost, took := o.Cost(), o.Jobs()[0].Took; cost != "2.00 USD" || took != time.Hour-ahead {
-		t.Errorf("%s, %s", cost, took)
-	}
+	cost, took := o.Cost(), o.Jobs()[0].Took
+	says.True(t, cost == "2.00 USD" && took == time.Hour-ahead, "%s, %s", cost, took)
 }
 
 // TestSuggested: the run before is offered, and the last that succeeded before it if it did not.
@@ -162,9 +158,8 @@ func TestFiguresOfNeither(t *testing.T) {
 			names = append(names, f.Name)
 		}
 	}
-	if want := []string{"CPU hours, of the nodes"}; !slices.Equal(names, want) {
-		t.Errorf("%q, want %q", names, want)
-	}
+	want := []string{"CPU hours, of the nodes"}
+	says.True(t, slices.Equal(names, want), "%q, want %q", names, want)
 }
 
 // TestOutcomesAreDrawn: each outcome that says how jobs ended has a sign, and a colour wherever it is shown.

@@ -6,6 +6,7 @@ import (
 	"text/template/parse"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestTemplateNames: each name that a template asks of its data is a field or a method of a type that the pages have.
@@ -24,9 +25,7 @@ func TestTemplateNames(t *testing.T) {
 				continue
 			}
 			for _, name := range namesIn(defined.Tree.Root) {
-				if !known[name] {
-					t.Errorf("%s asks for .%s, which no page has", file.Name(), name)
-				}
+				says.True(t, known[name], "%s asks for .%s, which no page has", file.Name(), name)
 			}
 		}
 	}

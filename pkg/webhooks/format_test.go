@@ -90,9 +90,8 @@ func TestPagerDutyNeedsItsKey(t *testing.T) {
 	c, err := Parse([]byte("receivers: [{name: pd, format: pagerduty, secret_file: "+key+"}]"), os.Getenv)
 	says.True(t, err == nil && c.Receivers[0].address == "https://events.pagerduty.com/v2/enqueue", "%v", err)
 	for _, wrong := range []string{"format: pagerduty", "format: teams, url: https://x, secret_file: " + key, "format: json"} {
-		if _, err := Parse([]byte("receivers: [{name: pd, "+wrong+"}]"), os.Getenv); err == nil {
-			t.Errorf("%s is taken", wrong)
-		}
+		says.True(t, says.Err(Parse([]byte("receivers: [{name: pd, "+wrong+"}]"), os.Getenv)) != nil, "%s is taken",
+			wrong)
 	}
 }
 
@@ -114,9 +113,8 @@ func TestDocumentedConfig(t *testing.T) {
 		must.OK(t, os.WriteFile(path, []byte("https://hooks.slack.com/services/x"), 0o600))
 		example = strings.ReplaceAll(example, "/etc/webhooks/"+name, path)
 	}
-	if c, err := Parse([]byte(example), os.Getenv); err != nil || len(c.Receivers) != 3 {
-		t.Error(err)
-	}
+	c, err := Parse([]byte(example), os.Getenv)
+	says.True(t, err == nil && len(c.Receivers) == 3, err)
 }
 
 // TestDocumentedCheck runs the example in Python over a signature of ours.

@@ -281,9 +281,8 @@ func TestHeadsOfOneSession(t *testing.T) {
 		s.check("while the second head still runs", time.Time{})
 		want = append(want, "job_failed failed nightly-2")
 		says.EqualSlices(t, s.mailbox.told(), want, "while the second head runs")
-		if _, err := c.store.Stat(t.Context(), layout.MetadataKey("log", c.ref, layout.Joined)); err != nil {
-			t.Errorf("the first head's logs were not joined after its end: %v", err)
-		}
+		says.OK(t, says.Err(c.store.Stat(t.Context(), layout.MetadataKey("log", c.ref, layout.Joined))),
+			"the first head's logs were not joined after its end")
 		second := time.Now()
 		c.end()
 		time.Sleep(40 * time.Second)
@@ -314,9 +313,7 @@ func TestHeadsOfOneSession(t *testing.T) {
 		}
 		says.Equal(t, len(ids), len(want), "events have IDs")
 		stored := must.Get(inventory.List(t.Context(), c.store, "log", c.ref))(t)
-		if report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{}); err != nil ||
-			len(report.Damage) > 0 {
-			t.Errorf("what is stored is not whole: %+v, %v", report, err)
-		}
+		report, err := verify.Session(t.Context(), c.store, stored, &progress.Counter{})
+		says.True(t, err == nil && len(report.Damage) == 0, "what is stored is not whole: %+v, %v", report, err)
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/catalog"
 	"github.com/rayhistory/historyserver/pkg/findings"
@@ -160,7 +161,6 @@ func TestSlowSessionIsGivenUp(t *testing.T) {
 		return nil, errors.New("some error that says nothing of the context")
 	}
 	s.runUntil(t, 1)
-	if events, _ := in.told(); len(events) != 1 || events[0].Type != SessionEnded {
-		t.Errorf("%+v", events)
-	}
+	events, _ := in.told()
+	says.True(t, len(events) == 1 && events[0].Type == SessionEnded, "%+v", events)
 }

@@ -62,9 +62,8 @@ func TestFailsMore(t *testing.T) {
 		"unknown ones do not count": {"f?f?f?ss????sssss", true},
 	} {
 		all := runs(tc.outcomes)
-		if got := failsMore(all[0].Outcome, all[1:]); (got != nil) != tc.want {
-			t.Errorf("%s: %+v", name, got)
-		}
+		got := failsMore(all[0].Outcome, all[1:])
+		says.True(t, (got != nil) == tc.want, "%s: %+v", name, got)
 	}
 }
 
@@ -80,9 +79,8 @@ func TestRegressionEvents(t *testing.T) {
 	says.True(t, !(&Receiver{Events: []string{JobFailed, SessionEnded, Finding}}).wantsEvent(got[0]),
 		"a receiver of other events gets it")
 	says.True(t, (&Receiver{Events: []string{RunSlower}}).wantsEvent(got[0]), "a receiver of it does not get it")
-	if text := slackText(got[0]); !strings.HasPrefix(text, "RayJob nightly in a/b became slower: 20m") {
-		t.Error(text)
-	}
+	text := slackText(got[0])
+	says.True(t, strings.HasPrefix(text, "RayJob nightly in a/b became slower: 20m"), text)
 	failing := runs("fsfsfsssss")
 	ended.Outcome = catalog.Failed
 	if got = regressions(ended, failing[0], failing[1:]); len(got) != 1 ||

@@ -93,9 +93,7 @@ func TestEvents(t *testing.T) {
 		{Receiver{Events: []string{SessionEnded}, Outcomes: []string{"failed", "stopped"}}, 1},
 		{Receiver{Events: []string{Finding}, Kinds: []string{findings.OutOfMemory}}, 0},
 	} {
-		if got := forReceiver(&tc.r, events(e, report, failed, false, "")); len(got) != tc.want {
-			t.Errorf("%+v: %d events, want %d", tc.r, len(got), tc.want)
-		}
+		says.Equal(t, len(forReceiver(&tc.r, events(e, report, failed, false, ""))), tc.want, "%+v: events", tc.r)
 	}
 }
 
@@ -150,9 +148,7 @@ receivers:
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Read(write("large", strings.Repeat("#", 2<<20))); err == nil {
-		t.Error("a large file is read")
-	}
+	says.True(t, says.Err(Read(write("large", strings.Repeat("#", 2<<20)))) != nil, "a large file is read")
 }
 
 func FuzzParse(f *testing.F) {

@@ -189,9 +189,8 @@ func TestWatchesWhatGrew(t *testing.T) {
 	says.Equal(t, len(s.watched), 0, "%d sessions that ended are watched", len(s.watched))
 	other := f.replica(store, in.URL)
 	other.targets[0].Events = []string{SessionEnded}
-	if e := f.sessions[0]; other.wantsJobs(e) {
-		t.Errorf("%+v is watched", e)
-	}
+	e := f.sessions[0]
+	says.True(t, !other.wantsJobs(e), "%+v is watched", e)
 }
 
 // TestEndedSessionDoesNotWaitForItsJobs: a receiver that takes nothing keeps a failed job's event waiting. When the

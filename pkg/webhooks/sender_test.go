@@ -227,9 +227,8 @@ func TestMine(t *testing.T) {
 	l.store = &storetest.Hooked{Store: store, Body: func(string, io.Reader) io.Reader {
 		return io.MultiReader(strings.NewReader(`{"by":`), iotest.ErrReader(errors.New("connection reset")))
 	}}
-	if mine, err := l.isOwn(t.Context(), ref, "", 1); mine || err == nil {
-		t.Errorf("a connection that broke: %v, %v", mine, err)
-	}
+	mine, err := l.isOwn(t.Context(), ref, "", 1)
+	says.True(t, !mine && err != nil, "a connection that broke: %v, %v", mine, err)
 }
 
 // TestThreeReplicas tell a receiver that fails two thirds each event once, also over a store that fails, and after they
@@ -330,9 +329,8 @@ func TestEarlierSessions(t *testing.T) {
 	other.dispatch(t.Context()) // finds that nothing was sent about it
 	other.loop.Close()
 	other.scan(t.Context(), later)
-	if events, _ := in.counts(); events > 0 {
-		t.Errorf("%d events", events)
-	}
+	events, _ := in.counts()
+	says.True(t, events <= 0, "%d events", events)
 	if want := later.Add(-s.opts.Timing.Slack); !other.watermark.Equal(want.UTC()) || len(other.work) != 0 {
 		t.Errorf("told up to %s, want %s; %d to tell of", other.watermark, want, len(other.work))
 	}
@@ -411,9 +409,8 @@ func TestLateEnd(t *testing.T) {
 				run(sessions, 2*perSession+1)
 			}
 			events, _ := in.told()
-			if e := events[len(events)-1]; e.Type != SessionEnded || !e.End.Equal(sessions[0].End) {
-				t.Errorf("sent at last: %+v", e)
-			}
+			e := events[len(events)-1]
+			says.True(t, e.Type == SessionEnded && e.End.Equal(sessions[0].End), "sent at last: %+v", e)
 		})
 	}
 }
@@ -450,9 +447,8 @@ func TestNewReceiver(t *testing.T) {
 	}
 	added.check(t, perSession)
 	in.check(t, perSession)
-	if _, requests := added.told(); requests != perSession {
-		t.Errorf("after another start %d requests", requests)
-	}
+	_, requests := added.told()
+	says.True(t, requests == perSession, "after another start %d requests", requests)
 }
 
 var errStore = errors.New("the store fails")
@@ -480,9 +476,8 @@ func TestUnreadable(t *testing.T) {
 	s.opts.Findings = func(context.Context, catalog.Entry) (*findings.Report, error) { panic("damaged") }
 	s.runUntil(t, 1)
 	events, _ := in.told()
-	if e := events[0]; e.Type != SessionEnded || e.Outcome != "unknown" {
-		t.Errorf("%+v", e)
-	}
+	e := events[0]
+	says.True(t, e.Type == SessionEnded && e.Outcome == "unknown", "%+v", e)
 }
 
 // roundTripper is an http.RoundTripper.
@@ -554,13 +549,11 @@ func TestOldEndIsTriedAgain(t *testing.T) {
 	for ago, want := range map[time.Duration]bool{0: false, 25 * time.Hour: true} {
 		w := &work{s: s, entry: ended(1, time.Now().Add(-72*time.Hour))[0], claimEnd: time.Now().Add(time.Hour),
 			sent: make(map[string]bool), sending: time.Now().Add(-ago)}
-		if _, whole := w.sendAll(t.Context(), t.Context()); whole != want {
-			t.Errorf("first tried %s ago: all is done %t", ago, whole)
-		}
+		_, whole := w.sendAll(t.Context(), t.Context())
+		says.True(t, whole == want, "first tried %s ago: all is done %t", ago, whole)
 	}
-	if _, requests := in.told(); requests != 2 {
-		t.Errorf("%d requests", requests)
-	}
+	_, requests := in.told()
+	says.True(t, requests == 2, "%d requests", requests)
 }
 
 // TestGivenUpAcrossRestarts: what servers did not get rid of for a day of claims is given up, however often they were
@@ -593,9 +586,8 @@ func TestGivenUpAcrossRestarts(t *testing.T) {
 		if done, err := w.claim(t.Context()); done || !w.claimed || err != nil {
 			t.Fatalf("after %d claims: done %t, claimed %t, %v", tt.claims, done, w.claimed, err)
 		}
-		if _, whole := w.sendAll(t.Context(), t.Context()); whole != tt.want {
-			t.Errorf("%+v: all is done %t", tt, whole)
-		}
+		_, whole := w.sendAll(t.Context(), t.Context())
+		says.True(t, whole == tt.want, "%+v: all is done %t", tt, whole)
 	}
 }
 
@@ -616,9 +608,8 @@ func TestClockIsAskedSeldom(t *testing.T) {
 		for range 60 {
 			s.scan(t.Context(), time.Now())
 			now := must.Get(s.ledger.now(t.Context()))(t)
-			if want := time.Now().Add(*passed); !now.Equal(want) {
-				t.Errorf("%s by the store's clock, want %s", now, want)
-			}
+			want := time.Now().Add(*passed)
+			says.True(t, now.Equal(want), "%s by the store's clock, want %s", now, want)
 			time.Sleep(time.Minute)
 		}
 		says.True(t, writes != 0 && writes <= 6, "%d writes in an hour", writes)
@@ -663,14 +654,12 @@ func TestBusyReceiver(t *testing.T) {
 				says.ErrorIs(t, send("a"), errPaused)
 				says.ErrorIs(t, send("b"), errPaused)
 			}
-			if wait := time.Until(to.pausedUntil); wait < 50*time.Second || wait > s.opts.Timing.MaxWait {
-				t.Errorf("paused for %s", wait)
-			}
+			wait := time.Until(to.pausedUntil)
+			says.True(t, wait >= 50*time.Second && wait <= s.opts.Timing.MaxWait, "paused for %s", wait)
 			to.pausedUntil = time.Now() // the pause is over
 			must.OK(t, send("a"))
-			if events, requests := in.told(); len(events) != 1 || requests != 2 {
-				t.Errorf("%d events in %d requests", len(events), requests)
-			}
+			events, requests := in.told()
+			says.True(t, len(events) == 1 && requests == 2, "%d events in %d requests", len(events), requests)
 		})
 	}
 }

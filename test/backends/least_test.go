@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/test/servers"
 )
@@ -42,21 +43,15 @@ func TestLeastPermissions(t *testing.T) {
 func collect(t *testing.T, s blob.Creator) {
 	for key, body := range map[string][]byte{"log/metadir/session": nil, "log/events": []byte("{}\n"),
 		"log/large": bytes.Repeat([]byte("0123456789abcdef"), 70<<16)} {
-		if err := s.Create(t.Context(), key, bytes.NewReader(body)); err != nil {
-			t.Errorf("create: %v", err)
-		}
-		if err := s.Create(t.Context(), key, strings.NewReader("again")); !errors.Is(err, os.ErrExist) {
-			t.Errorf("create again: %v", err)
-		}
+		says.OK(t, s.Create(t.Context(), key, bytes.NewReader(body)), "create")
+		says.ErrorIs(t, s.Create(t.Context(), key, strings.NewReader("again")), os.ErrExist, "create again")
 	}
 	var keys []string
 	for o, err := range s.List(t.Context(), "log/", blob.ListOptions{}) {
 		must.OK(t, err)
 		keys = append(keys, o.Key)
 	}
-	if got := strings.Join(keys, " "); got != "log/events log/large log/metadir/session" {
-		t.Errorf("listed %s", got)
-	}
+	says.Equal(t, strings.Join(keys, " "), "log/events log/large log/metadir/session", "listed")
 }
 
 // refused expects errors that name the missing permission.

@@ -18,6 +18,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/lease"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
@@ -92,9 +93,8 @@ func copySession(t *testing.T, to blob.Store) (layout.Session, string) {
 	const first = 40 // objects of the attempt that is cut short
 	cut := there
 	cut.Store = blobtest.CutShort(to, first)
-	if _, err := transfer.Copy(t.Context(), ref, here, cut, &progress.Counter{}); !errors.Is(err, blobtest.ErrCut) {
-		t.Fatalf("the copy that is cut short: %v", err)
-	}
+	_, err := transfer.Copy(t.Context(), ref, here, cut, &progress.Counter{})
+	must.True(t, errors.Is(err, blobtest.ErrCut), "the copy that is cut short: %v", err)
 	stored := len(objects(t, to, ref))
 	result := must.Get(transfer.Copy(t.Context(), ref, here, there, &progress.Counter{}))(t)
 	if want := contents(t, from, ref); stored == 0 || result.Kept != stored || result.Kept+result.Copied != len(want) ||
@@ -135,9 +135,7 @@ func contents(t *testing.T, s blob.Reader, ref layout.Session) map[string][sha25
 func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) {
 	t.Helper()
 	err := s.Create(t.Context(), layout.MetadataKey(root, ref, layout.End), strings.NewReader("{}"))
-	if err != nil && !errors.Is(err, os.ErrExist) {
-		t.Fatal(err)
-	}
+	must.True(t, err == nil || errors.Is(err, os.ErrExist), err)
 	var readers, compactors sync.WaitGroup
 	var joined atomic.Int64
 	done := make(chan struct{})
@@ -160,21 +158,15 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 		compactors.Go(func() {
 			result, err := compact.Session(t.Context(), ref,
 				compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &progress.Counter{}})
-			if err != nil && !errors.Is(err, lease.ErrBusy) {
-				t.Error(err)
-			}
-			if len(result.Left) > 0 {
-				t.Errorf("left as they are: %q", result.Left)
-			}
+			says.True(t, err == nil || errors.Is(err, lease.ErrBusy), err)
+			says.True(t, len(result.Left) <= 0, "left as they are: %q", result.Left)
 			joined.Add(int64(result.Joined))
 		})
 	}
 	compactors.Wait()
 	close(done)
 	readers.Wait()
-	if joined.Load() == 0 {
-		t.Error("nothing was joined")
-	}
+	says.True(t, joined.Load() != 0, "nothing was joined")
 	after, err := inventory.List(t.Context(), s, root, ref)
 	must.OK(t, err)
 	for _, w := range after.Streams {
@@ -211,9 +203,7 @@ func checkSession(t *testing.T, s blob.Reader, ref layout.Session) {
 	listed, err := inventory.List(t.Context(), s, root, ref)
 	must.OK(t, err)
 	report, err := verify.Session(t.Context(), s, listed, &progress.Counter{})
-	if err != nil || len(report.Damage) > 0 || report.Objects == 0 {
-		t.Errorf("verification says %+v, %v", report, err)
-	}
+	says.True(t, err == nil && len(report.Damage) == 0 && report.Objects != 0, "verification says %+v, %v", report, err)
 }
 
 // takeTo takes the session from one store to another as an archive.
@@ -223,9 +213,8 @@ func takeTo(t *testing.T, from, to blob.Store, ref layout.Session) {
 	must.OK(t, archive.Export(t.Context(), from, root, ref, &file, &progress.Counter{}))
 	options := archive.Options{Store: blobtest.CutShort(to, 40), Root: root, MaxBytes: 1 << 30,
 		Progress: &progress.Counter{}}
-	if _, err := archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options); !errors.Is(err, blobtest.ErrCut) {
-		t.Errorf("the import that is cut short: %v", err)
-	}
+	says.ErrorIs(t, says.Err(archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options)), blobtest.ErrCut,
+		"the import that is cut short")
 	options.Store = to
 	must.Get(archive.Import(t.Context(), bytes.NewReader(file.Bytes()), options))(t)
 	if got, want := contents(t, to, ref), contents(t, from, ref); len(want) == 0 || !maps.Equal(got, want) {

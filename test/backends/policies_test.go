@@ -18,6 +18,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/blob/s3"
 	"github.com/rayhistory/historyserver/test/servers"
@@ -178,18 +179,15 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 		create[name] = func(key string) bool { return allows(service+":PutObject", key) }
 		for _, key := range append(ownKeys, foreignKeys...) {
 			for _, action := range []string{":GetObject", ":DeleteObject"} {
-				if allows(service+action, key) {
-					t.Errorf("%s: a collector is allowed %s%s %s", name, service, action, key)
-				}
+				says.True(t, !allows(service+action, key), "%s: a collector is allowed %s%s %s", name, service, action,
+					key)
 			}
 		}
 		list := map[string]string{"s3": "s3:ListBucket", "oss": "oss:ListObjects"}[service]
 		for key, want := range map[string]bool{"": false, "log/": false, "log/metadir/": false,
 			"log/lab_team-b/" + oneSession + "/": false, ownKeys[0]: true,
 			"log/lab_team-a/" + oneSession + "/logs/": true} {
-			if allows(list, key) != want {
-				t.Errorf("%s: listing %q is allowed: %v, want %v", name, key, !want, want)
-			}
+			says.Equal(t, allows(list, key), want, "%s: listing %q is allowed: %v", name, key, !want)
 		}
 		if name != "minio" {
 			server := jsonPolicy(t, name+"-historyserver.json")
@@ -203,14 +201,10 @@ func TestPoliciesKeepNamespacesApart(t *testing.T) {
 	}
 	for name, allows := range create {
 		for _, key := range ownKeys {
-			if !allows(key) {
-				t.Errorf("%s: a collector may not create %s", name, key)
-			}
+			says.True(t, allows(key), "%s: a collector may not create %s", name, key)
 		}
 		for _, key := range foreignKeys {
-			if allows(key) {
-				t.Errorf("%s: a collector may create %s", name, key)
-			}
+			says.True(t, !allows(key), "%s: a collector may create %s", name, key)
 		}
 	}
 	for name, allows := range write {
@@ -244,17 +238,12 @@ func TestMinIOPolicies(t *testing.T) {
 	}
 	collector := open(assume(t, server, policy(t, "minio-collector.json")), false)
 	for _, key := range ownKeys {
-		if err := collector.Create(t.Context(), key, strings.NewReader("own")); err != nil {
-			t.Errorf("create %s: %v", key, err)
-		}
-		if err := collector.Create(t.Context(), key, strings.NewReader("other")); !errors.Is(err, os.ErrExist) {
-			t.Errorf("create %s again: %v", key, err)
-		}
+		says.OK(t, collector.Create(t.Context(), key, strings.NewReader("own")), "create %s", key)
+		says.ErrorIs(t, collector.Create(t.Context(), key, strings.NewReader("other")), os.ErrExist, "create %s again",
+			key)
 		_, getErr := collector.Get(t.Context(), key, 0, -1)
 		for what, err := range map[string]error{"read": getErr, "delete": collector.Delete(t.Context(), key)} {
-			if !errors.Is(err, blob.ErrPermission) {
-				t.Errorf("%s %s: %v, want ErrPermission", what, key, err)
-			}
+			says.ErrorIs(t, err, blob.ErrPermission, "%s %s", what, key)
 		}
 	}
 	for _, key := range foreignKeys {
@@ -263,9 +252,7 @@ func TestMinIOPolicies(t *testing.T) {
 			"overwrite": collector.Put(t.Context(), key+"-stored", strings.NewReader("x")),
 			"delete":    collector.Delete(t.Context(), key+"-stored"),
 		} {
-			if !errors.Is(err, blob.ErrPermission) {
-				t.Errorf("%s %s: %v, want ErrPermission", what, key, err)
-			}
+			says.ErrorIs(t, err, blob.ErrPermission, "%s %s", what, key)
 		}
 	}
 	listed := func(s blob.Store, prefix string) (n int, err error) {
@@ -289,9 +276,7 @@ func TestMinIOPolicies(t *testing.T) {
 	history := open(assume(t, server, policy(t, "s3-historyserver.json")), false)
 	index := "log/index/lab_team-a/" + oneSession + "/meta.parquet"
 	for range 2 { // a second one replaces it
-		if err := history.Put(t.Context(), index, strings.NewReader("PAR1")); err != nil {
-			t.Errorf("write an index: %v", err)
-		}
+		says.OK(t, history.Put(t.Context(), index, strings.NewReader("PAR1")), "write an index")
 	}
 	if err := errors.Join(history.Create(t.Context(), onePack, strings.NewReader("PAR1")),
 		history.Delete(t.Context(), onePack)); err != nil {
@@ -304,9 +289,7 @@ func TestMinIOPolicies(t *testing.T) {
 	}
 	for what, err := range map[string]error{"overwrite": history.Put(t.Context(), ownKeys[0], strings.NewReader("x")),
 		"delete": history.Delete(t.Context(), ownKeys[0])} {
-		if !errors.Is(err, blob.ErrPermission) {
-			t.Errorf("the server may %s a session's object: %v", what, err)
-		}
+		says.ErrorIs(t, err, blob.ErrPermission, "the server may %s a session's object", what)
 	}
 }
 
@@ -322,9 +305,7 @@ func assume(t *testing.T, server *servers.Server, document string) aws.Credentia
 		RoleArn: aws.String("arn:xxx:xxx:xxx:xxxx"), RoleSessionName: aws.String("test"),
 		Policy: aws.String(strings.Join(strings.Fields(document), " ")),
 	})
-	if err != nil {
-		t.Fatal(fmt.Errorf("keys for a policy: %w", err))
-	}
+	must.OK(t, err, fmt.Errorf("keys for a policy: %w", err))
 	c := out.Credentials
 	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey,
 		SessionToken: *c.SessionToken}

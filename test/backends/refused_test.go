@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -125,9 +126,7 @@ func (ref refusal) run(t *testing.T, binary string, kind guardedKind) {
 	last := c.log()
 	last = last[strings.LastIndex(strings.TrimSuffix(last, "\n"), "\n")+1:]
 	for _, name := range left {
-		if !strings.Contains(last, name) {
-			t.Errorf("%.50s… is not named in %.300s", name, last)
-		}
+		says.True(t, strings.Contains(last, name), "%.50s… is not named in %.300s", name, last)
 	}
 }
 

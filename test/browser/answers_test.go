@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // otherAnswers: pages ask again when the server says when, or when another program answers for it, and only then; what
@@ -47,10 +49,9 @@ func otherAnswers(t *testing.T, o own) {
 		"markdown":            {"Not copied: Too large.", 1},
 		"list":                {"Clusters", 5},
 	} {
-		if got := seen.Pages[name]; !strings.Contains(got.Says, want.says) || got.Asked != want.asked {
-			t.Errorf("%s asked %d times and says %q, want %d times and %q", name, got.Asked, got.Says, want.asked,
-				want.says)
-		}
+		got := seen.Pages[name]
+		says.True(t, strings.Contains(got.Says, want.says) && got.Asked == want.asked,
+			"%s asked %d times and says %q, want %d times and %q", name, got.Asked, got.Says, want.asked, want.says)
 	}
 	for _, name := range []string{"timeline", "timeline of days", "panels"} {
 		if got := seen.Pages[name]; got.Then == got.Says {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/test/servers/openid"
@@ -210,22 +211,15 @@ func TestAttacks(t *testing.T) {
 							want[site+": WebSocket to a stored session"] = "refused", "refused"
 					}
 					for name, result := range want {
-						if got.Attempts[name] != result {
-							t.Errorf("%s: %q, want %q", name, got.Attempts[name], result)
-						}
+						says.Equal(t, got.Attempts[name], result, name)
 					}
 				})
 			}
 			// One of each server name's own page.
-			if n := s.head.count("POST"); n != 2 {
-				t.Errorf("the running cluster got %d POSTs, want 2: %q", n, s.head.seen)
-			}
-			if n := s.head.count("GET /api/jobs/x/logs/tail"); n != 2 {
-				t.Errorf("the running cluster got %d WebSockets, want 2", n)
-			}
-			if n := s.head.count("GET /api/kept"); n != 4 {
-				t.Errorf("of 4 requests %d reached the running cluster: a browser kept its answer", n)
-			}
+			says.Equal(t, s.head.count("POST"), 2, "the running cluster POSTs, want 2: %q", s.head.seen)
+			says.Equal(t, s.head.count("GET /api/jobs/x/logs/tail"), 2, "the running cluster WebSockets")
+			n := s.head.count("GET /api/kept")
+			says.True(t, n == 4, "of 4 requests %d reached the running cluster: a browser kept its answer", n)
 		})
 	}
 }
@@ -249,12 +243,8 @@ func TestTwoTabs(t *testing.T) {
 	for range 3 {
 		want = append(want, "one: log of one and log of one", "two: log of two and log of two")
 	}
-	if strings.Join(got.Said, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the tabs said\n%s", strings.Join(got.Said, "\n"))
-	}
-	if !strings.Contains(got.List, "Enter Cluster Dashboard") {
-		t.Errorf("/ is no list: %.300s", got.List)
-	}
+	says.Equal(t, strings.Join(got.Said, "\n"), strings.Join(want, "\n"), "the tabs said")
+	says.True(t, strings.Contains(got.List, "Enter Cluster Dashboard"), "/ is no list: %.300s", got.List)
 }
 
 // TestSigningInKeepsTheWay: a link to a page of the dashboard survives signing in, a wrong token and signing out.
@@ -268,18 +258,12 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 	link := "http://" + s.server + "/namespaces/default/clusters/one/sessions/" + session +
 		"/?dashboard=2.60.0#/jobs/02000000?tab=a"
 	run(t, "attacks.js", object{"do": "login", "server": "http://" + s.server, "link": link, "token": "ann"}, &got)
-	if got.In != link {
-		t.Errorf("signed in at %s, want %s", got.In, link)
-	}
+	says.Equal(t, got.In, link, "signed in at")
 	for what, url := range map[string]string{"asked": got.Asked, "with a wrong token": got.Wrong, "signed out": got.Out,
 		"after that": got.Again} {
-		if !strings.HasPrefix(url, "http://"+s.server+"/login") {
-			t.Errorf("%s: %s", what, url)
-		}
+		says.True(t, strings.HasPrefix(url, "http://"+s.server+"/login"), "%s: %s", what, url)
 	}
-	if len(got.Refused) > 0 {
-		t.Errorf("%q", got.Refused)
-	}
+	says.True(t, len(got.Refused) <= 0, "%q", got.Refused)
 }
 
 // TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is
@@ -300,23 +284,15 @@ func TestSigningInWithOpenID(t *testing.T) {
 	link := server + "/namespaces/default/clusters/one/sessions/" + session + "/?dashboard=2.60.0#/jobs/02000000?tab=a"
 	run(t, "attacks.js", object{"do": "openid", "server": server, "link": link, "user": "ann",
 		"password": openid.Password}, &got)
-	if got.In != link || got.Said != "log of one and log of one" {
-		t.Errorf("signed in at %s, want %s; it says %q", got.In, link, got.Said)
-	}
-	if !strings.HasPrefix(got.Provider, issuer) {
-		t.Errorf("sent to %s to sign in", got.Provider)
-	}
+	says.True(t, got.In == link && got.Said == "log of one and log of one", "signed in at %s, want %s; it says %q",
+		got.In, link, got.Said)
+	says.True(t, strings.HasPrefix(got.Provider, issuer), "sent to %s to sign in", got.Provider)
 	for what, url := range map[string]string{"asked": got.Asked, "signed out": got.Out, "after that": got.Again} {
-		if !strings.HasPrefix(url, server+"/login") {
-			t.Errorf("%s: %s", what, url)
-		}
+		says.True(t, strings.HasPrefix(url, server+"/login"), "%s: %s", what, url)
 	}
-	if want := []string{"history_session true Lax", "history_signin true Lax"}; !slices.Equal(got.Cookies, want) {
-		t.Errorf("cookies %q, want %q", got.Cookies, want)
-	}
-	if len(got.Refused) > 0 {
-		t.Errorf("%q", got.Refused)
-	}
+	want := []string{"history_session true Lax", "history_signin true Lax"}
+	says.True(t, slices.Equal(got.Cookies, want), "cookies %q, want %q", got.Cookies, want)
+	says.True(t, len(got.Refused) <= 0, "%q", got.Refused)
 }
 
 // TestRemovedSession: a page that is open while its session is removed says so.
@@ -328,7 +304,6 @@ func TestRemovedSession(t *testing.T) {
 		"remove": filepath.Dir(filepath.Join(s.data, layout.MarkerKey(layout.DefaultRoot,
 			layout.Session{Namespace: "default", Cluster: "one", Name: session}))),
 	}, &got)
-	if got.Before != "" || !strings.Contains(got.After, "no longer stored") {
-		t.Errorf("the bar says %q, then %q", got.Before, got.After)
-	}
+	says.True(t, got.Before == "" && strings.Contains(got.After, "no longer stored"), "the bar says %q, then %q",
+		got.Before, got.After)
 }

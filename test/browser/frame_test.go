@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // framed: what is chosen by keyboard of colours and the zone of times counts on all pages, and in the dashboard; views
@@ -23,22 +26,16 @@ func framed(t *testing.T, o own) {
 		"axis": o.Failed + "/timeline", "sheets": sheets}, &seen)
 	for i, s := range sheets {
 		want := s[1] + ": open, closed focused, open, closed"
-		if i >= len(seen.Sheets) || seen.Sheets[i] != want {
-			t.Errorf("what lies over pages: %q, want %q", seen.Sheets, want)
-		}
+		says.True(t, i < len(seen.Sheets) && seen.Sheets[i] == want, "what lies over pages: %q, want %q", seen.Sheets,
+			want)
 	}
-	if got := fmt.Sprint(seen.Views); got != "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]" {
-		t.Errorf("saved views: %s", got)
-	}
+	says.Equal(t, fmt.Sprint(seen.Views), "[[] [Failures <b>] [Failures <b>] [Failures <b>] [] [] [false]]",
+		"saved views")
 	for zone, want := range map[string]string{"Asia/Kolkata": "28T18:30 29T18:30 30T18:30", // its midnights
 		"Europe/Berlin": "28T23:00 29T22:00 30T22:00", "Etc/UTC": "29T00:00 30T00:00 31T00:00"} {
-		if got := seen.Days[zone]; got != want {
-			t.Errorf("days of an axis in %s begin at %s, want %s", zone, got, want)
-		}
+		says.Equal(t, seen.Days[zone], want, "days of an axis in %s begin at", zone)
 	}
-	if len(seen.Chosen) != 3 {
-		t.Fatalf("%d choices", len(seen.Chosen))
-	}
+	must.True(t, len(seen.Chosen) == 3, "%d choices", len(seen.Chosen))
 	for _, problem := range append(seen.Errors, seen.Others...) {
 		t.Error(problem)
 	}
@@ -47,13 +44,10 @@ func framed(t *testing.T, o own) {
 		!strings.HasSuffix(other.Time, " UTC") {
 		t.Errorf("times are %q, then %q and %q", first.Time, chosen.Time, other.Time)
 	}
-	if first.Ground == chosen.Ground || other.Ground != chosen.Ground {
-		t.Errorf("the ground is %s, then %s and %s", first.Ground, chosen.Ground, other.Ground)
-	}
+	says.True(t, first.Ground != chosen.Ground && other.Ground == chosen.Ground, "the ground is %s, then %s and %s",
+		first.Ground, chosen.Ground, other.Ground)
 	if first.Dashboard != " Asia/Tokyo" { // without a choice it shows local times, as our pages do
 		t.Errorf("the dashboard has %q at first", first.Dashboard)
 	}
-	if chosen.Dashboard != "dark Etc/UTC" {
-		t.Errorf("the dashboard will have %q", chosen.Dashboard)
-	}
+	says.Equal(t, chosen.Dashboard, "dark Etc/UTC", "the dashboard will")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // longLog is a log of 2,500 lines, "line 1" to "line 2500", that writeLong stores for the failed cluster: more than a
@@ -79,9 +80,7 @@ func follow(t *testing.T, base string, pages []linked) map[string]followedPage {
 	for _, p := range seen.Pages {
 		named[p.Name] = p
 	}
-	if len(named) != len(pages) {
-		t.Fatalf("%d pages of %d were opened", len(named), len(pages))
-	}
+	must.True(t, len(named) == len(pages), "%d pages of %d were opened", len(named), len(pages))
 	return named
 }
 
@@ -139,9 +138,7 @@ func everyLink(t *testing.T, o own) {
 		}
 	}
 	t.Logf("%d links and forms in %s", steps, time.Since(began))
-	if steps < 130 {
-		t.Errorf("only %d links and forms were followed", steps)
-	}
+	says.True(t, steps >= 130, "only %d links and forms were followed", steps)
 	logPlaces(t, seen)
 }
 
@@ -151,13 +148,10 @@ func judge(t *testing.T, page string, s followed) {
 	where := fmt.Sprintf("%s: %q, %s leads to %s", page, s.What, s.Href, s.URL)
 	switch {
 	case s.Status == -1:
-		if !strings.HasPrefix(s.Href, "https://docs.ray.io/") {
-			t.Errorf("%s: %q leads to another site: %s", page, s.What, s.Href)
-		}
+		says.True(t, strings.HasPrefix(s.Href, "https://docs.ray.io/"), "%s: %q leads to another site: %s", page,
+			s.What, s.Href)
 	case s.Found != nil:
-		if !*s.Found {
-			t.Errorf("%s, which cannot be seen", where)
-		}
+		says.True(t, *s.Found, "%s, which cannot be seen", where)
 	case s.Download > 0, s.Status >= 200 && s.Status < 300:
 	case s.Status == 0 && strings.Contains(s.Says, "matching line"): // the search shows results on its page
 	case s.Status == 0 && strings.Contains(s.URL, "#/"): // the dashboard's own places
@@ -165,9 +159,8 @@ func judge(t *testing.T, page string, s followed) {
 	default:
 		t.Errorf("%s: %d %s", where, s.Status, s.Says)
 	}
-	if s.Shown != nil && !s.Shown.Seen && (s.Found == nil || strings.HasSuffix(s.URL, "#end")) {
-		t.Errorf("%s: its line %q cannot be seen", where, s.Shown.Text)
-	}
+	says.True(t, s.Shown == nil || s.Shown.Seen || s.Found != nil && !strings.HasSuffix(s.URL, "#end"),
+		"%s: its line %q cannot be seen", where, s.Shown.Text)
 }
 
 // logPlaces: the log viewer's links and forms show what they say.
@@ -184,12 +177,9 @@ func logPlaces(t *testing.T, seen map[string]followedPage) {
 				continue
 			}
 			went++
-			if s.Shown == nil || !s.Shown.Seen || !strings.Contains(s.Shown.Text, want) {
-				t.Errorf("%s: %s leads to %s, which shows %+v, want %q", page, s.What, s.URL, s.Shown, want)
-			}
+			says.True(t, s.Shown != nil && s.Shown.Seen && strings.Contains(s.Shown.Text, want),
+				"%s: %s leads to %s, which shows %+v, want %q", page, s.What, s.URL, s.Shown, want)
 		}
-		if page == "log" && went != 3 {
-			t.Errorf("%d of Last, Go to a line and Go to a time were followed", went)
-		}
+		says.True(t, page != "log" || went == 3, "%d of Last, Go to a line and Go to a time were followed", went)
 	}
 }

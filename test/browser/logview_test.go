@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // readLogs: a log is read from its beginning to its end and back with a bounded number of lines on the page, searched
@@ -19,12 +21,10 @@ func readLogs(t *testing.T, o own) {
 	seen := inWindows[visit](t, "logview.js",
 		map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError}, desk)
 	for _, v := range seen.Visits {
-		if v.Wide > 0 || v.Most > 2000 || v.Last != fmt.Sprintf("L%d", longLines) || v.First != "L1" {
-			t.Errorf("scrolling: %+v", v)
-		}
-		if v.Found != "#L2001" || !v.Sight || v.Alone != 1 || v.Error != fmt.Sprintf("#L%d", longError) {
-			t.Errorf("searching: %+v", v)
-		}
+		says.True(t, v.Wide <= 0 && v.Most <= 2000 && v.Last == fmt.Sprintf("L%d", longLines) && v.First == "L1",
+			"scrolling: %+v", v)
+		says.True(t, v.Found == "#L2001" && v.Sight && v.Alone == 1 && v.Error == fmt.Sprintf("#L%d", longError),
+			"searching: %+v", v)
 		if v.Range != fmt.Sprintf("#L%d-L%d", longError, longError+3) || v.Marked != 4 || v.Copied != 4 ||
 			v.Again != 4 {
 			t.Errorf("ranges: %+v", v)

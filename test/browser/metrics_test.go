@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/metricsgen"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/local"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -35,9 +36,7 @@ func writeMetrics(t *testing.T, a *recording.Archive, ref layout.Session, dir st
 	tmpRay := t.TempDir()
 	must.OK(t, a.ExtractTmpRay("head", tmpRay))
 	files, err := filepath.Glob(filepath.Join(tmpRay, ref.Name, "metrics", "grafana", "dashboards", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s has no Grafana dashboards: %v", withMetrics, err)
-	}
+	must.True(t, err == nil && len(files) != 0, "%s has no Grafana dashboards: %v", withMetrics, err)
 	w, err := zstd.NewWriter(nil)
 	must.OK(t, err)
 	for _, file := range files {
@@ -81,16 +80,13 @@ func TestMetrics(t *testing.T) {
 		t.Error(e)
 	}
 	for _, p := range seen.Pages {
-		if strings.Contains(p.Text, "Set up Prometheus") {
-			t.Errorf("%s asks to set up Prometheus and Grafana", p.Path)
-		}
+		says.True(t, !strings.Contains(p.Text, "Set up Prometheus"), "%s asks to set up Prometheus and Grafana", p.Path)
 		drawn := 0
 		for _, f := range p.Frames {
 			for _, panel := range f.Panels {
 				drawn += panel.Drawn
-				if panel.Drawn == 0 && !strings.Contains(panel.Text, "No data") {
-					t.Errorf("%s: the panel %s shows %q", p.Path, panel.Title, panel.Text)
-				}
+				says.True(t, panel.Drawn != 0 || strings.Contains(panel.Text, "No data"), "%s: the panel %s shows %q",
+					p.Path, panel.Title, panel.Text)
 			}
 		}
 		if panels := len(p.Frames); panels == 0 || drawn == 0 && p.Path != "/#/serve" {

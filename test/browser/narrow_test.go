@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestNarrowWindow: 800 pixels are enough to enter a session, to read the cluster's name in the bar, to replay by keys,
@@ -35,30 +37,18 @@ func TestNarrowWindow(t *testing.T) {
 	}
 	run(t, "narrow.js", map[string]any{"root": s.URL + "/homepage", "base": base, "job": "/#/jobs/02000000",
 		"tasks": 12345}, &seen)
-	if seen.Enter > seen.Width {
-		t.Errorf("the button to enter ends at %.0f of %.0f pixels", seen.Enter, seen.Width)
-	}
-	if !strings.Contains(seen.Link, "/namespaces/default/clusters/lab/sessions/session_") {
-		t.Errorf("the cluster's name leads to %s", seen.Link)
-	}
-	if seen.Name.Text != "lab" || seen.Name.Shown < seen.Name.Whole {
-		t.Errorf("the cluster's name in the bar is cut: %+v", seen.Name)
-	}
-	if seen.Cut != "10,000 of 12,345 tasks in the table" {
-		t.Errorf("of the cut table the bar says %q", seen.Cut)
-	}
-	if len(seen.Marks) < 2 {
-		t.Errorf("times below the slider: %q", seen.Marks)
-	}
-	if len(seen.Windows) != 3 {
-		t.Errorf("the bar was seen in the windows %+v", seen.Windows)
-	}
-	if seen.Phone.Height == 0 || seen.Phone.Bottom > seen.Phone.Height {
-		t.Errorf("the bar on a phone ends at %.0f of %.0f pixels", seen.Phone.Bottom, seen.Phone.Height)
-	}
-	if l := seen.List; l.Top > 400 || !l.Folded || !l.Opened || l.Back != "" {
-		t.Errorf("the list on a phone: %+v", l)
-	}
+	says.True(t, seen.Enter <= seen.Width, "the button to enter ends at %.0f of %.0f pixels", seen.Enter, seen.Width)
+	says.True(t, strings.Contains(seen.Link, "/namespaces/default/clusters/lab/sessions/session_"),
+		"the cluster's name leads to %s", seen.Link)
+	says.True(t, seen.Name.Text == "lab" && seen.Name.Shown >= seen.Name.Whole,
+		"the cluster's name in the bar is cut: %+v", seen.Name)
+	says.Equal(t, seen.Cut, "10,000 of 12,345 tasks in the table", "of the cut table the bar")
+	says.True(t, len(seen.Marks) >= 2, "times below the slider: %q", seen.Marks)
+	says.Equal(t, len(seen.Windows), 3, "the bar was seen in the windows %+v", seen.Windows)
+	says.True(t, seen.Phone.Height != 0 && seen.Phone.Bottom <= seen.Phone.Height,
+		"the bar on a phone ends at %.0f of %.0f pixels", seen.Phone.Bottom, seen.Phone.Height)
+	l := seen.List
+	says.True(t, l.Top <= 400 && l.Folded && l.Opened && l.Back == "", "the list on a phone: %+v", l)
 	for _, w := range seen.Windows {
 		if tabs := strings.Join(w.Tabs, ", "); w.Height > 41 || w.Right > w.Width || w.Folded != (w.Width < 1250) ||
 			!strings.HasPrefix(tabs, "Overview overview, Timeline timeline, Logs search, Metrics ") {

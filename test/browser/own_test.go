@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/freeport"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -41,9 +42,7 @@ func serveOwn(t *testing.T) own {
 		must.OK(t, recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", name+".tar.gz"), data))
 	}
 	logs, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*", "logs", "*"))
-	if err != nil || len(logs) == 0 {
-		t.Fatalf("there are no logs: %v", err)
-	}
+	must.True(t, err == nil && len(logs) != 0, "there are no logs: %v", err)
 	ref := layout.Session{Namespace: "cases", Cluster: failedCluster,
 		Name: filepath.Base(filepath.Dir(filepath.Dir(logs[0])))}
 	o.Node, o.Failed = filepath.Base(logs[0]), pathOf(ref)
@@ -143,9 +142,8 @@ func fromListToCause(t *testing.T, o own) {
 		t.Errorf("%s: %s", e.Page, e.Message)
 	}
 	for _, p := range seen.Pages {
-		if len(p.Missing) > 0 || !strings.Contains(p.URL, o.Failed+"/findings") {
-			t.Errorf("%s: the click leads to %s, without %q", p.Name, p.URL, p.Missing)
-		}
+		says.True(t, len(p.Missing) == 0 && strings.Contains(p.URL, o.Failed+"/findings"),
+			"%s: the click leads to %s, without %q", p.Name, p.URL, p.Missing)
 	}
 }
 
@@ -187,9 +185,7 @@ func narrow(t *testing.T, o own) {
 		t.Errorf("%s: %s", e.Page, e.Message)
 	}
 	for _, p := range seen.Pages {
-		if len(p.Missing) > 0 {
-			t.Errorf("%s: %s lacks %q", p.Name, p.URL, p.Missing)
-		}
+		says.True(t, len(p.Missing) <= 0, "%s: %s lacks %q", p.Name, p.URL, p.Missing)
 	}
 }
 
@@ -272,21 +268,16 @@ func audit(t *testing.T, base string, pages []audited) {
 		Errors, Others []string
 	}
 	run(t, "axe.js", map[string]any{"base": base, "pages": pages, "widths": append(slices.Clone(widths), 2560)}, &seen)
-	if len(seen.Pages) != 2*len(pages) {
-		t.Fatalf("%d pages were looked at", len(seen.Pages))
-	}
+	must.True(t, len(seen.Pages) == 2*len(pages), "%d pages were looked at", len(seen.Pages))
 	for _, problem := range append(seen.Errors, seen.Others...) {
 		t.Error(problem)
 	}
 	for _, p := range seen.Pages {
-		if p.Missing != "" || p.Scripts > maxScripts || len(p.Windows) != len(widths)+1 {
-			t.Errorf("%s, dark %v: no %q, %d bytes of scripts, %d windows", p.Name, p.Dark, p.Missing, p.Scripts,
-				len(p.Windows))
-		}
+		says.True(t, p.Missing == "" && p.Scripts <= maxScripts && len(p.Windows) == len(widths)+1,
+			"%s, dark %v: no %q, %d bytes of scripts, %d windows", p.Name, p.Dark, p.Missing, p.Scripts, len(p.Windows))
 		for _, w := range p.Windows {
-			if w.Wide > 0 {
-				t.Errorf("%s, dark %v, is %d pixels wider than a window of %d", p.Name, p.Dark, w.Wide, w.Width)
-			}
+			says.True(t, w.Wide <= 0, "%s, dark %v, is %d pixels wider than a window of %d", p.Name, p.Dark, w.Wide,
+				w.Width)
 			for _, v := range w.Violations {
 				t.Errorf("%s, dark %v, %d pixels: %s: %s", p.Name, p.Dark, w.Width, v.Rule, v.Help)
 				for _, n := range v.Nodes {

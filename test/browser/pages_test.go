@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestPages: no page of a recorded session is blank or ends in an error, in the dashboard of the session's Ray version,
@@ -32,21 +34,15 @@ func TestPages(t *testing.T) {
 					}
 					found := 0
 					for _, p := range seen.Pages {
-						if len(p.Missing) > 0 {
-							t.Errorf("%s: no %q", p.Name, p.Missing)
-						}
-						if len(strings.TrimSpace(p.Text)) < 40 {
-							t.Errorf("%s: the page is blank: %q", p.Name, p.Text)
-						}
+						says.True(t, len(p.Missing) <= 0, "%s: no %q", p.Name, p.Missing)
+						says.True(t, len(strings.TrimSpace(p.Text)) >= 40, "%s: the page is blank: %q", p.Name, p.Text)
 						for text, d := range durations(p.Text) {
 							if found++; d > time.Duration(at-life.From)*time.Millisecond+beforeEvents {
 								t.Errorf("%s: %q is longer than the session had lasted", p.Name, text)
 							}
 						}
 					}
-					if found < 5 {
-						t.Errorf("only %d durations were shown", found)
-					}
+					says.True(t, found >= 5, "only %d durations were shown", found)
 				})
 			}
 		})
@@ -85,9 +81,8 @@ func TestDurations(t *testing.T) {
 		"1M 4d": 34 * 24 * time.Hour, "26s 123ms": 26123 * time.Millisecond, "3m 12s": 192 * time.Second,
 		"21h 4m": 21*time.Hour + 4*time.Minute, "5ms": 5 * time.Millisecond,
 	} {
-		if got := durations("Uptime\n\t" + text + "\tlog"); len(got) != 1 || got[text] != want {
-			t.Errorf("%q: %v", text, got)
-		}
+		got := durations("Uptime\n\t" + text + "\tlog")
+		says.True(t, len(got) == 1 && got[text] == want, "%q: %v", text, got)
 	}
 }
 

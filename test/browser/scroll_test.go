@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
@@ -47,22 +48,15 @@ func TestScrolling(t *testing.T) {
 	for _, s := range seen.Steps {
 		t.Logf("%s: %.0f frames a second, the longest took %.0f ms; %.1f ms of work for each; %d lines", s.Name,
 			float64(s.Frames)/s.Seconds, s.Longest, s.Busy, s.Lines)
-		if s.Lines > 2300 {
-			t.Errorf("%s: the page has %d lines", s.Name, s.Lines)
-		}
+		says.True(t, s.Lines <= 2300, "%s: the page has %d lines", s.Name, s.Lines)
 	}
 	after := resident(t, pid)
 	t.Logf("heap of the page %.1f and %.1f MiB, %.0f and %.0f nodes; the server %d and %d MiB", seen.Heap[0]/(1<<20),
 		seen.Heap[1]/(1<<20), seen.Nodes[0], seen.Nodes[1], before>>20, after>>20)
-	if seen.Heap[1] > seen.Heap[0]+8<<20 || seen.Nodes[1] > 2*seen.Nodes[0] {
-		t.Errorf("the page grew: heap %v, nodes %v", seen.Heap, seen.Nodes)
-	}
-	if after > before+128<<20 {
-		t.Errorf("the server grew from %d to %d bytes", before, after)
-	}
-	if len(seen.At) != 2 || seen.At[1] != 1000 {
-		t.Errorf("the drags led to %v", seen.At)
-	}
+	says.True(t, seen.Heap[1] <= seen.Heap[0]+8<<20 && seen.Nodes[1] <= 2*seen.Nodes[0],
+		"the page grew: heap %v, nodes %v", seen.Heap, seen.Nodes)
+	says.True(t, after <= before+128<<20, "the server grew from %d to %d bytes", before, after)
+	says.True(t, len(seen.At) == 2 && seen.At[1] == 1000, "the drags led to %v", seen.At)
 }
 
 // writeHuge stores a session that has ended with one log of about so many bytes, and returns the log's page.

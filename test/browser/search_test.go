@@ -3,6 +3,8 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // searchLogs: what a search finds stands by log, folded and drawn when it is opened; marked logs are read side by side
@@ -14,18 +16,14 @@ func searchLogs(t *testing.T, o own) {
 		Marked, Line, Printed                                         string
 	}
 	seen := inWindows[visit](t, "search.js", map[string]any{"base": o.URL, "session": o.Failed, "text": "e"}, desk)
-	if seen.Plain < 10 {
-		t.Errorf("%d lines without scripts", seen.Plain)
-	}
+	says.True(t, seen.Plain >= 10, "%d lines without scripts", seen.Plain)
 	for _, v := range seen.Visits {
 		about := strings.Join(v.About, ", ")
 		if v.Wide > 0 || v.Groups < 5 || v.Open != 3 || v.Drawn != 0 || v.Opened == 0 ||
 			!strings.Contains(about, "raylet · head ") || !strings.Contains(about, "driver of job ") {
 			t.Errorf("results: %+v", v)
 		}
-		if v.Printed != "true false" {
-			t.Errorf("on paper the results and the form are: %s", v.Printed)
-		}
+		says.Equal(t, v.Printed, "true false", "on paper the results and the form")
 		if v.Logs != 2 || v.Rows == 0 || v.Columns > 0 || !strings.Contains(v.Marked, o.Failed+"/logs?log=") ||
 			!strings.Contains(v.Line, "/log?") {
 			t.Errorf("side by side: %+v", v)

@@ -59,9 +59,7 @@ func TestMain(m *testing.M) {
 func server(t *testing.T) *shown {
 	t.Helper()
 	sharedOnce.Do(func() { shared = serve(t) })
-	if shared == nil {
-		t.Fatal("the history server did not start: see the first test")
-	}
+	must.True(t, shared != nil, "the history server did not start: see the first test")
 	return shared
 }
 
@@ -176,9 +174,7 @@ func visit(t *testing.T, j job) (seen visited) {
 		j.Out, j.All = filepath.Join(dir, t.Name()), true
 	}
 	run(t, "visit.js", j, &seen)
-	if len(seen.Pages) != len(j.Pages) {
-		t.Fatalf("%d pages of %d were opened", len(seen.Pages), len(j.Pages))
-	}
+	must.True(t, len(seen.Pages) == len(j.Pages), "%d pages of %d were opened", len(seen.Pages), len(j.Pages))
 	return seen
 }
 
@@ -190,12 +186,8 @@ func run(t *testing.T, script string, job, report any) {
 	cmd.Stdin = bytes.NewReader(in)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %s", script, err)
-	}
-	if err := json.Unmarshal(out, report); err != nil {
-		t.Fatalf("%s: %s", script, err)
-	}
+	must.OK(t, err, script)
+	must.OK(t, json.Unmarshal(out, report), script)
 }
 
 // get asks the history server for JSON.
@@ -203,10 +195,6 @@ func get(t *testing.T, url string, answer any) {
 	t.Helper()
 	response := must.Get(http.Get(url))(t)
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %s", url, response.Status)
-	}
-	if err := json.NewDecoder(response.Body).Decode(answer); err != nil {
-		t.Fatalf("%s: %s", url, err)
-	}
+	must.True(t, response.StatusCode == http.StatusOK, "%s: %s", url, response.Status)
+	must.OK(t, json.NewDecoder(response.Body).Decode(answer), url)
 }

@@ -3,6 +3,8 @@ package browser
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // theWay: from the list to the cause of a failure, its line of a log, the metrics around it and back to the list, and
@@ -52,16 +54,13 @@ func theWay(t *testing.T, o own) {
 			if i > 0 {
 				leads = steps[i-1].leads
 			}
-			if !strings.Contains(s.URL, leads) || s.Wide > 0 || !s.Sight {
-				t.Errorf("%d pixels, dark %v, %s: %+v, want %s", v.Width, v.Dark, s.What, s, leads)
-			}
+			says.True(t, strings.Contains(s.URL, leads) && s.Wide <= 0 && s.Sight,
+				"%d pixels, dark %v, %s: %+v, want %s", v.Width, v.Dark, s.What, s, leads)
 			ofSession := strings.Contains(leads, o.Failed) && leads != o.Failed+"/" || s.What == "metrics"
 			if want := v.Steps[0].Facts; ofSession && s.Facts != want {
 				t.Errorf("%d pixels, dark %v, %s: the header says %q, and %q before", v.Width, v.Dark, s.What, s.Facts, want)
 			}
 		}
-		if len(v.Steps) != len(steps)+1 {
-			t.Errorf("%d pixels, dark %v: %d steps", v.Width, v.Dark, len(v.Steps))
-		}
+		says.Equal(t, len(v.Steps), len(steps)+1, "%d pixels, dark %v: steps", v.Width, v.Dark)
 	}
 }

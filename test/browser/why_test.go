@@ -8,6 +8,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -22,9 +23,7 @@ func TestWhyAJobFailed(t *testing.T) {
 	must.OK(t, os.Mkdir(data, 0o755))
 	must.OK(t, recording.Unpack(filepath.Join(repository, "pkg", "findings", "testdata", "jobs-2.60.tar.gz"), data))
 	found, err := filepath.Glob(filepath.Join(data, "log", failedCluster+"_cases", "session_*"))
-	if err != nil || len(found) != 1 {
-		t.Fatalf("%d sessions, %v", len(found), err)
-	}
+	must.True(t, err == nil && len(found) == 1, "%d sessions, %v", len(found), err)
 	session := pathOf(layout.Session{Namespace: "cases", Cluster: failedCluster, Name: filepath.Base(found[0])})
 	binary := build(t)
 	command(t, binary, "index", "--all", "--quiet=1ns", "--storage-backend=local", "--local-dir="+data)
@@ -49,24 +48,19 @@ func TestWhyAJobFailed(t *testing.T) {
 		t.Error(e)
 	}
 	for _, l := range seen.List {
-		if l.Right > l.Width || l.Top < 0 || l.Bottom > 900 || l.Width > 700 && l.Lines > 1.5 {
-			t.Errorf("the cause in the list: %+v", l)
-		}
+		says.True(t, l.Right <= l.Width && l.Top >= 0 && l.Bottom <= 900 && (l.Width <= 700 || l.Lines <= 1.5),
+			"the cause in the list: %+v", l)
 	}
 	if want := []string{"Why it failed", "Why tokenizer failed", "Why it failed",
 		"Why tokenizer failed"}; strings.Join(seen.Bar, "|") != strings.Join(want, "|") {
 		t.Errorf("the bar says %q, want %q", seen.Bar, want)
 	}
-	if !strings.HasSuffix(seen.Clicked, session+"/findings?job_id=tokenizer") {
-		t.Errorf("one click leads to %s", seen.Clicked)
-	}
-	if len(seen.List) != 3 || len(seen.Pages) != 6 {
-		t.Fatalf("%d lists and %d pages were looked at", len(seen.List), len(seen.Pages))
-	}
+	says.True(t, strings.HasSuffix(seen.Clicked, session+"/findings?job_id=tokenizer"), "one click leads to %s",
+		seen.Clicked)
+	must.True(t, len(seen.List) == 3 && len(seen.Pages) == 6, "%d lists and %d pages were looked at", len(seen.List),
+		len(seen.Pages))
 	for _, p := range seen.Pages {
-		if !p.Shown || p.Bottom > 600 || p.Wide > 0 || p.Height > 2000 {
-			t.Errorf("why tokenizer failed: %+v", p)
-		}
+		says.True(t, p.Shown && p.Bottom <= 600 && p.Wide <= 0 && p.Height <= 2000, "why tokenizer failed: %+v", p)
 	}
 	audit(t, o.URL, []audited{
 		{"findings of a job", session + "/findings?job_id=tokenizer", ".evidence pre"},

@@ -3,6 +3,8 @@ package browser
 import (
 	"maps"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/must"
 )
 
 // widths are those of the windows in which the server's own pages are used, in pixels: on a phone, beside an editor, on
@@ -31,8 +33,6 @@ func inWindows[V any](t *testing.T, script string, job map[string]any, dark ...i
 	for _, address := range seen.Others {
 		t.Errorf("asks %s", address)
 	}
-	if len(seen.Visits) != len(widths)+len(dark) {
-		t.Fatalf("%d visits", len(seen.Visits))
-	}
+	must.True(t, len(seen.Visits) == len(widths)+len(dark), "%d visits", len(seen.Visits))
 	return seen
 }

@@ -1,6 +1,10 @@
 package browser
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+)
 
 // zoomMetrics: dragging over a panel shows that range on all panels and in the address, from which one comes back; a
 // range can be typed and reset with keys alone, and another session's figures are drawn over a session's.
@@ -18,9 +22,8 @@ func zoomMetrics(t *testing.T, o own) {
 			v.Reset != v.Whole {
 			t.Errorf("dragging: %+v", v)
 		}
-		if v.Typed[1] != v.Whole[1] || v.Typed[1]-v.Typed[0] != 60_000 || v.Dashed == 0 {
-			t.Errorf("a typed range, and another session's figures: %+v", v)
-		}
+		says.True(t, v.Typed[1] == v.Whole[1] && v.Typed[1]-v.Typed[0] == 60_000 && v.Dashed != 0,
+			"a typed range, and another session's figures: %+v", v)
 	}
 	audit(t, o.URL, []audited{
 		{"panels of a typed range", o.Metrics + page + "?from=1m+ago&with=" + o.Other, ".panel svg"},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestEveryFaultIsMet: a client without retries meets faults of every kind, and as many as were asked for.
@@ -63,12 +64,8 @@ func TestEveryFaultIsMet(t *testing.T) {
 	seen, counts := p.Counts()
 	total := 0
 	for _, fault := range all {
-		if counts[fault] == 0 {
-			t.Errorf("no %s", fault)
-		}
+		says.True(t, counts[fault] != 0, "no %s", fault)
 		total += counts[fault]
 	}
-	if seen != requests || total != failed {
-		t.Errorf("%d of %d requests failed; %s", failed, requests, p)
-	}
+	says.True(t, seen == requests && total == failed, "%d of %d requests failed; %s", failed, requests, p)
 }

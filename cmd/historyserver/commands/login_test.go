@@ -126,10 +126,8 @@ func TestLogin(t *testing.T) {
 			says.Equal(t, provider.Asked("/token")-asked, 1, "the token was renewed")
 			expire(t, server.URL)
 			provider.Forget()
-			if _, err := runCommand(t, "ls", at); err == nil ||
-				!strings.Contains(err.Error(), "sign in again with `historyserver login") {
-				t.Errorf("after the provider has ended the sign-in: %v", err)
-			}
+			says.Error(t, says.Err(runCommand(t, "ls", at)), "sign in again with `historyserver login",
+				"after the provider has ended the sign-in")
 			if out, err := runOne(t, logoutCommand(pflag.NewFlagSet("", pflag.ContinueOnError)), "", at); err != nil ||
 				!strings.Contains(out, "Signed out of "+server.URL) {
 				t.Errorf("logout: %s, %v", out, err)
@@ -147,9 +145,7 @@ func keptFile(t *testing.T) string {
 	files, err := filepath.Glob(filepath.Join(os.Getenv("XDG_CONFIG_HOME"), "rayhistory", "signins", "*.json"))
 	must.True(t, err == nil && len(files) == 1, "%q, %v", files, err)
 	info, err := os.Stat(files[0])
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v", info.Mode(), err)
-	}
+	says.True(t, err == nil && info.Mode().Perm() == 0o600, "mode %v, %v", info.Mode(), err)
 	return files[0]
 }
 
@@ -159,9 +155,7 @@ func expire(t *testing.T, server string) {
 	store, err := signin.OpenStore()
 	must.OK(t, err)
 	kept, err := store.Read(server)
-	if err != nil || kept == nil {
-		t.Fatal(kept, err)
-	}
+	must.True(t, err == nil && kept != nil, "%v %v", kept, err)
 	kept.Expires = time.Now().Add(time.Second)
 	must.OK(t, store.Write(kept))
 }
@@ -171,9 +165,8 @@ func TestLoginWithToken(t *testing.T) {
 	server := guardedList(t, access.Config{Auth: access.Token, Token: "good"})
 	at := "--server=" + server.URL
 	for input, want := range map[string]string{"": "wants a token", "bad\n": "wrong token"} {
-		if out, err := signIn(t, nil, input, at); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("login with %q: %s, %v", input, out, err)
-		}
+		out, err := signIn(t, nil, input, at)
+		says.True(t, err != nil && strings.Contains(err.Error(), want), "login with %q: %s, %v", input, out, err)
 	}
 	if out, err := signIn(t, nil, "good\n", at); err != nil || !strings.Contains(out, "RAYHISTORY_SERVER="+server.URL) {
 		t.Errorf("login: %s, %v", out, err)
@@ -232,10 +225,8 @@ func TestLoginAsks(t *testing.T) {
 // are told apart.
 func TestLoginIsRefused(t *testing.T) {
 	open := guardedList(t, access.Config{Auth: access.Off})
-	if out, err := signIn(t, visit, "", "--server="+open.URL); err != nil ||
-		!strings.Contains(out, "needs no sign-in") {
-		t.Errorf("%s, %v", out, err)
-	}
+	out, err := signIn(t, visit, "", "--server="+open.URL)
+	says.True(t, err == nil && strings.Contains(out, "needs no sign-in"), "%s, %v", out, err)
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "<html>welcome")
@@ -259,9 +250,7 @@ func TestLoginIsRefused(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	for _, issuer := range []string{"http://login.example.com", "ftp://x", "", "https//x"} {
-		if _, err := (signin.OIDC{Issuer: issuer}).SignIn(t.Context()); err == nil ||
-			!strings.Contains(err.Error(), "want an https address") {
-			t.Errorf("issuer %q: %v", issuer, err)
-		}
+		says.Error(t, says.Err((signin.OIDC{Issuer: issuer}).SignIn(t.Context())), "want an https address", "issuer %q",
+			issuer)
 	}
 }

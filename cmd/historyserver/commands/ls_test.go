@@ -65,9 +65,8 @@ func TestListTellsFailedJobs(t *testing.T) {
 	for _, args := range []string{"--quiet=10m", "--search=nightly-7", "--quiet=1ns"} {
 		var found []listed
 		out := mustRun(t, "ls", "-o", "json", "--local-dir="+dir, args)
-		if err := json.Unmarshal([]byte(out), &found); err != nil || len(found) != 1 {
-			t.Fatalf("ls %s: %s, %v", args, out, err)
-		}
+		err := json.Unmarshal([]byte(out), &found)
+		must.True(t, err == nil && len(found) == 1, "ls %s: %s, %v", args, out, err)
 		table := mustRun(t, "ls", "--local-dir="+dir, args)
 		running := args != "--quiet=1ns"
 		says.Equal(t, found[0].FailedJobs == 1, running, "ls %s: %s\n%s", args, out, table)
@@ -142,9 +141,8 @@ func TestLongLines(t *testing.T) {
 func TestPaint(t *testing.T) {
 	painted := terminal{colour: true}.paint("default  lab  failed  it failed twice\nERROR  x\n")
 	says.Equal(t, painted, "default  lab  \x1b[31mfailed\x1b[0m  it failed twice\n\x1b[31mERROR\x1b[0m  x\n")
-	if text := "failed  x"; (terminal{}).paint(text) != text {
-		t.Error("coloured where there is no terminal")
-	}
+	text := "failed  x"
+	says.True(t, (terminal{}).paint(text) == text, "coloured where there is no terminal")
 }
 
 // TestWatch: a list is written again when it has changed. What cannot be listed at first ends it; later that is said,
@@ -194,9 +192,8 @@ func TestCompletions(t *testing.T) {
 		"default/lab/": "default/lab/latest\n" + recorded + "\n",
 		"lab/":         "lab/latest\n" + strings.TrimPrefix(recorded, "default/") + "\n", "lab/l": "lab/latest\n", "x": ""} {
 		out := mustRun(t, "__complete", "why", dir, typed)
-		if got, _, _ := strings.Cut(out, ":4\n"); got != want {
-			t.Errorf("%q is completed by %q, want %q", typed, got, want)
-		}
+		got, _, _ := strings.Cut(out, ":4\n")
+		says.True(t, got == want, "%q is completed by %q, want %q", typed, got, want)
 	}
 	if out := mustRun(t, "__complete", "grep", dir, ""); !strings.HasPrefix(out, ":4") {
 		t.Errorf("a pattern is completed by %q", out)

@@ -58,9 +58,8 @@ func TestCommonFlags(t *testing.T) {
 	for _, name := range []string{"storage-backend", "local-dir", "quiet", "log-level"} {
 		first := made[0].Flags().Lookup(name)
 		for _, cmd := range made {
-			if flag := cmd.Flags().Lookup(name); flag == nil || flag != first {
-				t.Errorf("%s has a flag --%s of its own, or none", cmd.Name(), name)
-			}
+			flag := cmd.Flags().Lookup(name)
+			says.True(t, flag != nil && flag == first, "%s has a flag --%s of its own, or none", cmd.Name(), name)
 		}
 	}
 }
@@ -103,14 +102,11 @@ func TestOperatorsDay(t *testing.T) {
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--dry-run", "--local-dir="+home)
 	keepAndLetGo(t, home)
 	goOn(t, home)
-	if _, err := runCommand(t, "rm", recorded, "--local-dir="+home); err == nil ||
-		!strings.Contains(err.Error(), "running") {
-		t.Errorf("a session that goes on is removed: %v", err)
-	}
+	says.Error(t, says.Err(runCommand(t, "rm", recorded, "--local-dir="+home)), "running",
+		"a session that goes on is removed")
 	mustRun(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home)
-	if out := mustRun(t, "ls", "-o", "json", "--local-dir="+home); strings.TrimSpace(out) != "[]" {
-		t.Errorf("after all: %s", out)
-	}
+	out := mustRun(t, "ls", "-o", "json", "--local-dir="+home)
+	says.True(t, strings.TrimSpace(out) == "[]", "after all: %s", out)
 }
 
 // goOn stores an event of now: the copy of the session, whose end was recorded, runs.
@@ -162,9 +158,8 @@ func keepAndLetGo(t *testing.T, home string) {
 		"pinned") || !strings.Contains(out, "the best run") {
 		t.Errorf("note tells %s", out)
 	}
-	if _, err := runCommand(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home); err == nil {
-		t.Error("a pinned session is removed")
-	}
+	says.True(t, says.Err(runCommand(t, "rm", recorded, "--quiet=1ns", "--local-dir="+home)) != nil,
+		"a pinned session is removed")
 	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home),
 		`"removed": false`, `"why": "it is pinned"`)
 	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
@@ -191,9 +186,7 @@ func TestTopOfTheBucket(t *testing.T) {
 		"session_2026-11-20_23-19-45_581717_22125")
 	mustRun(t, append([]string{"verify", recorded}, from...)...)
 	mustRun(t, append([]string{"index", "--all", "--quiet=1ns"}, from...)...)
-	if _, err := os.Stat(filepath.Join(top, "index")); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(os.Stat(filepath.Join(top, "index"))))
 	says.All(t, mustRun(t, append([]string{"why", "default/lab"}, from...)...), "session_2026-11-20")
 }
 
@@ -216,9 +209,8 @@ func TestNamedByOwner(t *testing.T) {
 	} {
 		mustRun(t, append(args, "--local-dir="+home)...)
 	}
-	if _, err := runCommand(t, "why", "nobody", "--local-dir="+home); !errors.Is(err, catalog.ErrNoSession) {
-		t.Errorf("a name that nothing has: %v", err)
-	}
+	says.ErrorIs(t, says.Err(runCommand(t, "why", "nobody", "--local-dir="+home)), catalog.ErrNoSession,
+		"a name that nothing")
 }
 
 func TestCommandsSayWhatToDo(t *testing.T) {
@@ -240,9 +232,7 @@ func TestCommandsSayWhatToDo(t *testing.T) {
 		"write /nowhere/x": {"export", recorded, "--file=/nowhere/x",
 			"--local-dir=" + recording.Open(t).Bucket("kuberay-1.6")},
 	} {
-		if _, err := runCommand(t, args...); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", args, err, want)
-		}
+		says.Error(t, says.Err(runCommand(t, args...)), want, args)
 	}
 }
 
@@ -257,19 +247,14 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 		says.All(t, mustRun(t, "rm", "--older-than="+age, from), "nothing to remove")
 	}
 	mustRun(t, "export", recorded, from, "--file="+file)
-	if _, err := runCommand(t, "export", recorded, from, "--file="+file); err == nil ||
-		!strings.Contains(err.Error(), "--force") {
-		t.Errorf("a file is overwritten: %v", err)
-	}
+	says.Error(t, says.Err(runCommand(t, "export", recorded, from, "--file="+file)), "--force", "a file is overwritten")
 	mustRun(t, "export", recorded, from, "--force", "--file="+file)
 	for i, again := range []bool{false, true} {
 		var results []struct {
 			Result struct{ Stored, Kept, Bytes int }
 		}
-		if err := json.Unmarshal([]byte(mustRun(t, "import", file, home, "-o", "json")), &results); err != nil ||
-			len(results) != 1 {
-			t.Fatal(results, err)
-		}
+		err := json.Unmarshal([]byte(mustRun(t, "import", file, home, "-o", "json")), &results)
+		must.True(t, err == nil && len(results) == 1, "%v %v", results, err)
 		if r := results[0].Result; (r.Kept > 0) != again || (r.Stored == 0) != again || (r.Bytes == 0) != again {
 			t.Errorf("import %d: %+v", i, r)
 		}
@@ -277,13 +262,9 @@ func TestCommandsTellWhatTheyDid(t *testing.T) {
 	typo := filepath.Join(dir, "hmoe")
 	for _, args := range [][]string{{"ls"}, {"du"}, {"show", recorded}, {"verify", "--all"}, {"compact", "--all"},
 		{"rm", recorded}, {"export", recorded}, {"index", "--all"}} {
-		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil ||
-			!strings.Contains(err.Error(), "--local-dir") {
-			t.Errorf("%q of a folder that is not there: %v", args, err)
-		}
-		if _, err := os.Stat(typo); err == nil {
-			t.Fatalf("%q made the folder", args)
-		}
+		says.Error(t, says.Err(runCommand(t, append(args, "--local-dir="+typo)...)), "--local-dir",
+			"%q of a folder that is not there", args)
+		must.True(t, says.Err(os.Stat(typo)) != nil, "%q made the folder", args)
 	}
 }
 
@@ -303,10 +284,8 @@ func TestVerifyFails(t *testing.T) {
 	defer func() { _ = store.Close() }()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_2026-11-20_23-19-45_581717_22125"}
 	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{")))
-	if out, err := runCommand(t, "verify", "--all", "--local-dir="+dir); err == nil ||
-		!strings.Contains(out, "end.json") {
-		t.Errorf("damage is told as %q, %v", out, err)
-	}
+	out, err := runCommand(t, "verify", "--all", "--local-dir="+dir)
+	says.True(t, err != nil && strings.Contains(out, "end.json"), "damage is told as %q, %v", out, err)
 }
 
 // TestGrep: the lines of a session and of a cluster's sessions, for people and for programs.
@@ -340,8 +319,6 @@ func TestGrep(t *testing.T) {
 	}
 	for _, args := range [][]string{{"x", "default/none"}, {"(", "default/lab", "--regexp"},
 		{"x", "default/lab", "--from=yesterday"}, {"x", "default/lab", "--level=loud"}} {
-		if _, err := runCommand(t, append([]string{"grep", dir}, args...)...); err == nil {
-			t.Errorf("%q is done", args)
-		}
+		says.True(t, says.Err(runCommand(t, append([]string{"grep", dir}, args...)...)) != nil, "%q is done", args)
 	}
 }

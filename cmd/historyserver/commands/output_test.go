@@ -87,10 +87,8 @@ func TestWhy(t *testing.T) {
 			"https://docs.ray.io/")
 	}
 	var report findings.Report
-	if err := json.Unmarshal([]byte(mustRun(t, "why", recorded, from, "-o", "json")), &report); err != nil ||
-		report.Errors() == 0 {
-		t.Errorf("as JSON: %d errors, %v", report.Errors(), err)
-	}
+	err := json.Unmarshal([]byte(mustRun(t, "why", recorded, from, "-o", "json")), &report)
+	says.True(t, err == nil && report.Errors() != 0, "as JSON: %d errors, %v", report.Errors(), err)
 }
 
 // TestStatus: `status` prints what the dashboard answers as text, at the session's end and before.
@@ -103,10 +101,7 @@ func TestStatus(t *testing.T) {
 	}
 	out := mustRun(t, "status", from, "lab", "-o", "json")
 	says.All(t, out, `"clusterStatus": "======== Autoscaler status: `)
-	if _, err := runCommand(t, "status", from, "lab", "--at=noon"); err == nil ||
-		!strings.Contains(err.Error(), `at="noon"`) {
-		t.Errorf("a moment that is none: %v", err)
-	}
+	says.Error(t, says.Err(runCommand(t, "status", from, "lab", "--at=noon")), `at="noon"`, "a moment that is none")
 }
 
 // TestCompare: a terminal shows two clusters' sessions, and a job, side by side; the same as JSON; and says what it
@@ -161,10 +156,8 @@ func TestFleet(t *testing.T) {
 	says.All(t, out, "1 session", "Node ran out of memory", "prod/nightly (RayJob)", "prod/train", "16.0   75 %",
 		"2026-11-20")
 	var report fleet.Report
-	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json")...)), &report); err != nil ||
-		report.Total.Failed != 1 || report.By != "cpu" {
-		t.Errorf("as JSON: %+v, %v", report, err)
-	}
+	err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json")...)), &report)
+	says.True(t, err == nil && report.Total.Failed == 1 && report.By == "cpu", "as JSON: %+v, %v", report, err)
 	says.All(t, mustRun(t, append(args, "-o", "csv", "--table=jobs")...), "prod,train,1,1,2,16,16,4,0.75,")
 	if err := json.Unmarshal([]byte(mustRun(t, append(args, "-o", "json", "--outcome=succeeded")...)),
 		&report); err != nil || report.Total.Sessions != 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob/backend"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -41,16 +42,11 @@ func TestStorageErrorsAreToldOnce(t *testing.T) {
 			continue
 		}
 		told.WriteString(err.Error())
-		if n := strings.Count(told.String(), "no credentials"); n != 1 {
-			t.Errorf("%q without credentials says so %d times: %s", args, n, told.String())
-		}
-		if _, err := runCommand(t, append(args, "--local-dir="+typo)...); err == nil ||
-			!strings.Contains(err.Error(), typo) {
-			t.Errorf("%q with a folder that is not there: %v", args, err)
-		}
-		if _, err := os.Stat(typo); err == nil {
-			t.Fatalf("%q made the folder", args)
-		}
+		n := strings.Count(told.String(), "no credentials")
+		says.True(t, n == 1, "%q without credentials says so %d times: %s", args, n, told.String())
+		says.Error(t, says.Err(runCommand(t, append(args, "--local-dir="+typo)...)), typo,
+			"%q with a folder that is not there", args)
+		must.True(t, says.Err(os.Stat(typo)) != nil, "%q made the folder", args)
 	}
 }
 
@@ -65,9 +61,8 @@ func TestRemovalInTheFuture(t *testing.T) {
 func TestShardOf(t *testing.T) {
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	for _, n := range []int{1, 3, math.MaxUint32 + 1, math.MaxInt} {
-		if i := shardOf(ref, n); i < 0 || i >= n {
-			t.Errorf("shard %d of %d", i, n)
-		}
+		i := shardOf(ref, n)
+		says.True(t, i >= 0 && i < n, "shard %d of %d", i, n)
 	}
 }
 
@@ -93,9 +88,8 @@ func TestTargetOfACopy(t *testing.T) {
 		if err := fs.Lookup("storage-backend-config-path").Value.Set(file); err != nil { // as if the default named it
 			t.Fatal(err)
 		}
-		if err := (&copyOptions{to: test.to}).setTarget(fs); err != nil || config.Backend != test.backend ||
-			config.S3.Bucket != test.bucket {
-			t.Errorf("%q: backend %q, bucket %q, %v", test.to, config.Backend, config.S3.Bucket, err)
-		}
+		err := (&copyOptions{to: test.to}).setTarget(fs)
+		says.True(t, err == nil && config.Backend == test.backend && config.S3.Bucket == test.bucket,
+			"%q: backend %q, bucket %q, %v", test.to, config.Backend, config.S3.Bucket, err)
 	}
 }

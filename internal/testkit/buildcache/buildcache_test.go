@@ -25,12 +25,8 @@ func TestFolder(t *testing.T) {
 			must.True(t, errors.Is(err, errBuild), "a build that fails: %v", err)
 			continue
 		}
-		if err != nil || folder != filepath.Join(cache, "tool@v1") {
-			t.Fatal(folder, err)
-		}
-		if _, err := os.Stat(filepath.Join(folder, "tool")); err != nil {
-			t.Error(err)
-		}
+		must.True(t, err == nil && folder == filepath.Join(cache, "tool@v1"), "%v %v", folder, err)
+		says.OK(t, says.Err(os.Stat(filepath.Join(folder, "tool"))))
 	}
 	says.Equal(t, builds, 2, "built")
 	if left, err := os.ReadDir(cache); err != nil || len(left) != 2 || left[1].Name() != "tool@v1.lock" {

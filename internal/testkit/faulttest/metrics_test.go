@@ -148,14 +148,12 @@ func TestMetricsGiveWay(t *testing.T) {
 			r.waitReady()
 			e.await(t, 2)
 			r.end()
-			if f := r.verify(posted, w); f.Sent == 0 || f.Faults == 0 {
-				t.Errorf("%+v", f)
-			}
+			f := r.verify(posted, w)
+			says.True(t, f.Sent != 0 && f.Faults != 0, "%+v", f)
 			s := r.verifyMetrics(e)
 			s.answers(e)
-			if missing := s.missing(3); len(missing) > s.gaveUp {
-				t.Errorf("requests %v of before are not stored", missing)
-			}
+			missing := s.missing(3)
+			says.True(t, len(missing) <= s.gaveUp, "requests %v of before are not stored", missing)
 			t.Logf("%d events answered 200 and found, %d requests for metrics stored of %d, %v left out",
 				len(posted.sent), len(s.reads), e.answered(), left)
 		})

@@ -26,9 +26,8 @@ func TestRecordingAgainstItself(t *testing.T) {
 		return w.Code, w.Body.Bytes(), nil
 	})
 	must.OK(t, err)
-	if report.MeanShare() != 1 || report.RightStatusShare() != 1 {
-		t.Errorf("mean share %v, right status %v, want 1 and 1", report.MeanShare(), report.RightStatusShare())
-	}
+	says.True(t, report.MeanShare() == 1 && report.RightStatusShare() == 1,
+		"mean share %v, right status %v, want 1 and 1", report.MeanShare(), report.RightStatusShare())
 	says.True(t, len(report.Families) >= 40, "%d families", len(report.Families))
 }
 
@@ -108,9 +107,8 @@ func TestCompareTables(t *testing.T) {
 		{"worse", []Source{report(89)}, 3}, // the route and both means
 		{"another column", []Source{report(90), report(90)}, 7},
 	} {
-		if got := compareTables(written, table(tt.measured)); len(got) != tt.complaints {
-			t.Errorf("%s: %q", tt.name, got)
-		}
+		got := compareTables(written, table(tt.measured))
+		says.True(t, len(got) == tt.complaints, "%s: %q", tt.name, got)
 	}
 }
 
@@ -129,7 +127,6 @@ func TestExceptions(t *testing.T) {
 	}}
 	says.Equal(t, report.MeanShareBeside(e), 0.9, "mean share without the exceptions")
 	says.Equal(t, report.RightStatusShareBeside(e), 2.0/3, "right status without the exceptions")
-	if mean, status := report.MeanShare(), report.RightStatusShare(); mean != 0.3 || status != 0.4 {
-		t.Errorf("with the exceptions %v and %v, want 0.3 and 0.4", mean, status)
-	}
+	mean, status := report.MeanShare(), report.RightStatusShare()
+	says.True(t, mean == 0.3 && status == 0.4, "with the exceptions %v and %v, want 0.3 and 0.4", mean, status)
 }

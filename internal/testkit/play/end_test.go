@@ -27,10 +27,8 @@ func TestEndAsRecorded(t *testing.T) {
 	body = must.Get(os.ReadFile(file))(t)
 	var facts layout.EndMetadata
 	must.OK(t, json.Unmarshal(body, &facts))
-	if got := facts.End.Format("15:04"); got != "23:21" || facts.Nodes != 3 || facts.RayVersion != "2.60.0" {
-		t.Errorf("%+v", facts)
-	}
-	if at := must.Get(os.Stat(file))(t).ModTime(); !at.Equal(facts.End) {
-		t.Errorf("the end was stored at %s", at)
-	}
+	got := facts.End.Format("15:04")
+	says.True(t, got == "23:21" && facts.Nodes == 3 && facts.RayVersion == "2.60.0", "%+v", facts)
+	at := must.Get(os.Stat(file))(t).ModTime()
+	says.True(t, at.Equal(facts.End), "the end was stored at %s", at)
 }

@@ -26,13 +26,9 @@ func TestDefaultRecording(t *testing.T) {
 	}
 	says.Equal(t, events, 1833, "events")
 	says.Equal(t, len(r.Golden()), 297, "answers")
-	if _, err := os.Stat(filepath.Join(r.TmpRay(Head), "session_latest", "logs", "raylet.out")); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(os.Stat(filepath.Join(r.TmpRay(Head), "session_latest", "logs", "raylet.out"))))
 	for _, writer := range []string{"kuberay-1.6", "kuberay-1.7"} {
-		if _, err := os.Stat(filepath.Join(r.Bucket(writer), layout.DefaultRoot)); err != nil {
-			t.Error(err)
-		}
+		says.OK(t, says.Err(os.Stat(filepath.Join(r.Bucket(writer), layout.DefaultRoot))))
 	}
 }
 

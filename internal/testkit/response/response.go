@@ -13,7 +13,6 @@ import (
 // as to fmt.Sprintf.
 func Is(t testing.TB, got *httptest.ResponseRecorder, status int, text string, about ...any) {
 	t.Helper()
-	if got.Code != status || !strings.Contains(got.Body.String(), text) {
-		t.Errorf("%sgot  %d %s\nwant %d with %q", says.About(about), got.Code, got.Body, status, text)
-	}
+	says.True(t, got.Code == status && strings.Contains(got.Body.String(), text), "%sgot  %d %s\nwant %d with %q",
+		says.About(about), got.Code, got.Body, status, text)
 }

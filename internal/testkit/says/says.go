@@ -50,6 +50,9 @@ func Error(t testing.TB, err error, words string, about ...any) {
 	}
 }
 
+// Err gives the error of a call that gives a value, too: says.ErrorIs(t, says.Err(os.Stat(path)), os.ErrNotExist).
+func Err[T any](_ T, err error) error { return err }
+
 // ErrorIs is an error of the test unless err is, or wraps, the wanted one.
 func ErrorIs(t testing.TB, err, want error, about ...any) {
 	t.Helper()

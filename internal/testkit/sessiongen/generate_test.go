@@ -33,22 +33,17 @@ func TestWrite(t *testing.T) {
 			for line := range bytes.Lines(body) {
 				lines++
 				var e struct{ EventType string }
-				if err := json.Unmarshal(line, &e); err != nil {
-					t.Fatalf("%s: %v: %s", key, err, line)
-				}
+				must.OK(t, json.Unmarshal(line, &e), "%s: %s", key, line)
 				says.True(t, event.ParseType([]byte(e.EventType)) != event.Unknown, "%s: type %q", key, e.EventType)
 			}
 		})
 		says.True(t, lines == stats.Events && objects == stats.Objects, "%d events in %d objects, stats say %+v", lines,
 			objects, stats)
-		if perTask := float64(stats.Events) / float64(o.Tasks); perTask < 5 || perTask > 5.6 {
-			t.Errorf("%.2f events a task", perTask)
-		}
+		perTask := float64(stats.Events) / float64(o.Tasks)
+		says.True(t, perTask >= 5 && perTask <= 5.6, "%.2f events a task", perTask)
 		again := t.TempDir()
 		must.Get(Write(again, o))(t)
-		if visit(t, again, func(string, []byte) {}) != sum {
-			t.Error("the same options gave other bytes")
-		}
+		says.Equal(t, visit(t, again, func(string, []byte) {}), sum, "the same options gave other bytes")
 	}
 }
 

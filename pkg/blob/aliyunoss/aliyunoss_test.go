@@ -68,9 +68,8 @@ func TestCredentialsAreChecked(t *testing.T) {
 	} {
 		c.Bucket = cmp.Or(c.Bucket, "bucket")
 		c.Region = "cn-hangzhou"
-		if _, err := Open(c, logrus.New()); err == nil || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := Open(c, logrus.New())
+		says.True(t, err != nil && !strings.Contains(err.Error(), "hush"), "%s: %v", name, err)
 	}
 }
 
@@ -176,9 +175,7 @@ func TestAnswersCutShort(t *testing.T) {
 		w.WriteHeader(http.StatusConflict)
 		_, _ = w.Write([]byte(refused[:len(refused)*min(asked, 2)/2]))
 	})
-	if err := s.Create(t.Context(), "log/a", strings.NewReader("text")); !errors.Is(err, os.ErrExist) {
-		t.Errorf("%v after %d requests, want os.ErrExist", err, asked)
-	}
+	says.ErrorIs(t, s.Create(t.Context(), "log/a", strings.NewReader("text")), os.ErrExist, "after %d requests", asked)
 }
 
 // TestAnswersOfOtherServers: a good status from what is not OSS, such as a proxy's page, stores nothing and is no empty

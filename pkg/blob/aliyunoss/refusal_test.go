@@ -11,6 +11,7 @@ import (
 	"github.com/aliyun/aliyun-oss-go-sdk/oss"
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -49,9 +50,8 @@ func TestAdviceByCause(t *testing.T) {
 				fmt.Fprintf(w, "<?xml version=\"1.0\"?><Error><Code>%s</Code><Message>%s</Message>%s</Error>",
 					test.code, test.message, test.more)
 			})
-			if got := blobtest.Advice(t, blobtest.Listed(t, s)); !strings.Contains(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			got := blobtest.Advice(t, blobtest.Listed(t, s))
+			says.True(t, strings.Contains(got, test.want), "%q, want %q", got, test.want)
 		})
 	}
 }
@@ -67,9 +67,8 @@ func TestThrottled(t *testing.T) {
 		"a proxy's page": {errors.New("oss: service returned invalid response body, status = 503 Busy, RequestId = "), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (&Store{}).mapError(test.err, nil, "x"); errors.Is(got, blob.ErrThrottled) != test.want {
-				t.Errorf("%v, want throttled: %t", got, test.want)
-			}
+			got := (&Store{}).mapError(test.err, nil, "x")
+			says.True(t, errors.Is(got, blob.ErrThrottled) == test.want, "%v, want throttled: %t", got, test.want)
 		})
 	}
 }

@@ -85,9 +85,8 @@ func TestAnswersOfOtherServers(t *testing.T) {
 	for _, body := range []string{"", "<EnumerationResults/>"} {
 		s := at(t, blobtest.Page(body))
 		for _, delimited := range []bool{false, true} {
-			if _, _, err := s.requestPage(t.Context(), "log/", delimited, nil); !errors.Is(err, errNotAzure) {
-				t.Errorf("%q, folders %v: %v", body, delimited, err)
-			}
+			_, _, err := s.requestPage(t.Context(), "log/", delimited, nil)
+			says.True(t, errors.Is(err, errNotAzure), "%q, folders %v: %v", body, delimited, err)
 		}
 	}
 }
@@ -109,9 +108,8 @@ func TestCreateOnly(t *testing.T) {
 	for _, size := range []int{0, 65 << 20} {
 		body := bytes.NewReader(make([]byte, size))
 		says.ErrorIs(t, s.Create(t.Context(), "key", body), os.ErrExist, "create with %d bytes", size)
-		if err := s.Put(t.Context(), "key", body); !errors.Is(err, blob.ErrPermission) ||
-			!strings.Contains(err.Error(), "grant "+permissionWrite) {
-			t.Errorf("put with %d bytes: %v, want the right to write", size, err)
-		}
+		err := s.Put(t.Context(), "key", body)
+		says.True(t, errors.Is(err, blob.ErrPermission) && strings.Contains(err.Error(), "grant "+permissionWrite),
+			"put with %d bytes: %v, want the right to write", size, err)
 	}
 }

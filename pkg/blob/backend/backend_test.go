@@ -51,9 +51,7 @@ func TestKubeRaySpellings(t *testing.T) {
 	if c, err := load(t, []string{"--ray-root-dir="}, nil); err != nil || c.Root != "log" {
 		t.Errorf("without a root: %+v, %v", c, err)
 	}
-	if _, err := load(t, []string{"--ray-root-dir=../x"}, nil); err == nil {
-		t.Error("a root above the bucket is accepted")
-	}
+	says.True(t, says.Err(load(t, []string{"--ray-root-dir=../x"}, nil)) != nil, "a root above the bucket is accepted")
 }
 
 // Newer collectors of KubeRay's store at the top of the bucket by default.
@@ -62,9 +60,7 @@ func TestTopOfTheBucket(t *testing.T) {
 	c := must.Get(load(t, []string{"--local-dir", dir, "--storage-root-dir=/"}, nil))(t)
 	store := must.Get(Open(t.Context(), c, logrus.New()))(t)
 	must.OK(t, store.Create(t.Context(), c.Root+"/metadir/x", strings.NewReader("")))
-	if _, err := os.Stat(filepath.Join(dir, "metadir", "x")); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(os.Stat(filepath.Join(dir, "metadir", "x"))))
 }
 
 // TestPlaces: people are told where things are in the bucket, not by which keys the programs ask for them.
@@ -120,14 +116,9 @@ func TestIsAt(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	c := must.Get(load(t, []string{"--local-dir", t.TempDir(), "--storage-backend=LOCAL"}, nil))(t)
-	if _, err := Open(t.Context(), c, logrus.New()); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(Open(t.Context(), c, logrus.New())))
 	c.Backend = "ftp"
-	if _, err := Open(t.Context(), c, logrus.New()); err == nil ||
-		!strings.Contains(err.Error(), `"ftp": want aliyunoss, `) {
-		t.Errorf("unknown backend: %v", err)
-	}
+	says.Error(t, says.Err(Open(t.Context(), c, logrus.New())), `"ftp": want aliyunoss, `, "unknown backend")
 }
 
 // TestBucketsAreNamedAndMadeOnRequest: names are taken from a space that all the world shares, so neither is a name
@@ -224,10 +215,9 @@ func TestUnreachableStoreIsAWarning(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	must.Get(Open(ctx, c, log))(t)
-	if entry := hook.LastEntry(); entry == nil || entry.Level != logrus.WarnLevel ||
-		strings.Contains(fmt.Sprint(entry.Data), "hush") {
-		t.Errorf("logged %+v", entry)
-	}
+	entry := hook.LastEntry()
+	says.True(t, entry != nil && entry.Level == logrus.WarnLevel && !strings.Contains(fmt.Sprint(entry.Data), "hush"),
+		"logged %+v", entry)
 }
 
 // TestDocs: the table of settings in the documentation is that of the code. UPDATE_DOCS=1 writes it.

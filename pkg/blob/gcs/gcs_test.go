@@ -106,16 +106,12 @@ func TestUserProject(t *testing.T) {
 	must.OK(t, s.Delete(t.Context(), "key"))
 	must.OK(t, blobtest.Listed(t, s))
 	must.Get(s.Stat(t.Context(), "key"))(t)
-	if requests != 4 {
-		t.Errorf("%d requests", requests)
-	}
+	says.Equal(t, requests, 4, "requests")
 }
 
 // TestAnswersOfOtherServers: a good status from what is not the service, such as a proxy's page, is no object.
 func TestAnswersOfOtherServers(t *testing.T) {
-	if _, err := at(t, blobtest.Page(blobtest.SignIn)).Get(t.Context(), "log/a", 0, -1); !errors.Is(err, errNotGCS) {
-		t.Errorf("get: %v", err)
-	}
+	says.ErrorIs(t, says.Err(at(t, blobtest.Page(blobtest.SignIn)).Get(t.Context(), "log/a", 0, -1)), errNotGCS, "get")
 	s := at(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, "{}")

@@ -60,9 +60,8 @@ func TestAdviceByCause(t *testing.T) {
 				fmt.Fprintf(w, `{"error":{"code":%d,"message":%q,"errors":[{"reason":%q,"message":%q}]}}`, test.status,
 					test.message, test.reason, test.message)
 			})
-			if got := blobtest.Advice(t, blobtest.Listed(t, s)); !strings.Contains(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			got := blobtest.Advice(t, blobtest.Listed(t, s))
+			says.True(t, strings.Contains(got, test.want), "%q, want %q", got, test.want)
 		})
 	}
 }
@@ -88,10 +87,9 @@ func TestTokenOfAWrongClock(t *testing.T) {
 	s := &Store{name: "b"}
 	for _, err := range []error{err,
 		errors.New("auth: cannot fetch token: 400: Invalid JWT: Token must be a short-lived token and in a reasonable timeframe")} {
-		if got := s.mapError(err, "x"); !errors.Is(got, blob.ErrPermission) ||
-			!strings.Contains(got.Error(), "the clock of this machine") {
-			t.Error(got)
-		}
+		got := s.mapError(err, "x")
+		says.True(t, errors.Is(got, blob.ErrPermission) && strings.Contains(got.Error(), "the clock of this machine"),
+			got)
 	}
 	if got := s.mapError(errors.New("other"), "x"); errors.Is(got, blob.ErrPermission) {
 		t.Error(got)
@@ -109,9 +107,8 @@ func TestThrottled(t *testing.T) {
 		"a proxy's page": {googleapi.Error{Code: 503, Body: "upstream connect error"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (&Store{}).mapError(&test.err, "x"); errors.Is(got, blob.ErrThrottled) != test.want {
-				t.Errorf("%v, want throttled: %t", got, test.want)
-			}
+			got := (&Store{}).mapError(&test.err, "x")
+			says.True(t, errors.Is(got, blob.ErrThrottled) == test.want, "%v, want throttled: %t", got, test.want)
 		})
 	}
 }

@@ -81,9 +81,8 @@ func TestRenewalThatFails(t *testing.T) {
 			err := Do(t.Context(), failing, "log", ref, func(ctx context.Context) error {
 				select {
 				case <-ctx.Done():
-					if !lost || !errors.Is(context.Cause(ctx), ErrLost) || time.Since(began) >= Timeout {
-						t.Errorf("away for %s: it ends after %s with %v", away, time.Since(began), context.Cause(ctx))
-					}
+					says.True(t, lost && errors.Is(context.Cause(ctx), ErrLost) && time.Since(began) < Timeout,
+						"away for %s: it ends after %s with %v", away, time.Since(began), context.Cause(ctx))
 				case <-time.After(3 * Timeout):
 					says.True(t, !lost, "it goes on working")
 				}
@@ -103,9 +102,7 @@ func TestRenewalThatHangs(t *testing.T) {
 		_ = Do(t.Context(), hanging, "log", ref, func(ctx context.Context) error {
 			select {
 			case <-ctx.Done():
-				if !errors.Is(context.Cause(ctx), ErrLost) {
-					t.Error(context.Cause(ctx))
-				}
+				says.ErrorIs(t, context.Cause(ctx), ErrLost)
 			case <-time.After(Timeout - time.Second):
 				t.Error("it goes on working")
 			}
@@ -126,9 +123,8 @@ func TestUntil(t *testing.T) {
 		"suspended": moved(time.Now().Add(-time.Hour), 2*time.Hour),
 		"set back":  moved(time.Now().Add(time.Hour), -2*time.Hour),
 	} {
-		if left := Until(at); left > -30*time.Minute {
-			t.Errorf("%s: %s are left", name, left)
-		}
+		left := Until(at)
+		says.True(t, left <= -30*time.Minute, "%s: %s are left", name, left)
 	}
 }
 
@@ -143,9 +139,7 @@ func TestLostAnswer(t *testing.T) {
 		done = true
 		return nil
 	}))
-	if !done || len(store.Keys()) != 0 {
-		t.Errorf("it has worked: %v, left is %q", done, store.Keys())
-	}
+	says.True(t, done && len(store.Keys()) == 0, "it has worked: %v, left is %q", done, store.Keys())
 	must.OK(t, store.Create(t.Context(), Key("log", ref), strings.NewReader("another holder")))
 	says.ErrorIs(t, Do(t.Context(), repeating, "log", ref, func(context.Context) error { return nil }), ErrBusy,
 		"of another holder")

@@ -80,9 +80,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 						_ = body.Close()
 					}
 				}
-				if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
-					t.Errorf("stat %s: %v", key, err)
-				}
+				says.ErrorIs(t, says.Err(s.Stat(t.Context(), key)), os.ErrNotExist, "stat %s", key)
 				says.OK(t, s.Delete(t.Context(), key), "delete %s", key)
 				if key == "odd/x" && name == "folder" {
 					continue
@@ -100,9 +98,7 @@ func TestOnlyRegularFilesAreObjects(t *testing.T) {
 						prefix)
 				}
 			}
-			if _, err := os.Lstat(odd); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, says.Err(os.Lstat(odd)))
 			for _, key := range []string{"real", "f/x"} {
 				body := must.Get(s.Get(t.Context(), key, 0, -1))(t)
 				if text, err := io.ReadAll(body); string(text) != "text" || err != nil {

@@ -40,13 +40,11 @@ func TestObjectsAreFilesUnderTheirKeys(t *testing.T) {
 		"log/.hidden/.~~": "log/.hidden/.~.~~",
 	} {
 		must.OK(t, s.Create(t.Context(), key, strings.NewReader(key)))
-		if got, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(got) != key {
-			t.Errorf("%s: file holds %q, %v", key, got, err)
-		}
+		got, err := os.ReadFile(filepath.Join(dir, file))
+		says.True(t, err == nil && string(got) == key, "%s: file holds %q, %v", key, got, err)
 	}
-	if names := keys(t, s, ""); len(names) != 8 {
-		t.Errorf("listed %q", names)
-	}
+	names := keys(t, s, "")
+	says.True(t, len(names) == 8, "listed %q", names)
 }
 
 // TestFolderIsGone: while the store's folder is away, its objects are not removed ones, and none is listed as all there
@@ -67,25 +65,20 @@ func TestFolderIsGone(t *testing.T) {
 		}
 	}
 	must.OK(t, os.Rename(dir+".away", dir))
-	if names := keys(t, s, ""); len(names) != 1 {
-		t.Errorf("after its return it has %q", names)
-	}
+	names := keys(t, s, "")
+	says.True(t, len(names) == 1, "after its return it has %q", names)
 }
 
 func TestKeysThatCannotBeStoredAreRefused(t *testing.T) {
 	s, _ := open(t)
 	for _, key := range []string{"", ".", "..", "../x", "a/../../x", "a/./b", "a/..", "nul\x00",
 		strings.Repeat("d/", maxFolders+1) + "x"} {
-		if err := s.Create(t.Context(), key, strings.NewReader("x")); err == nil || errors.Is(err, os.ErrExist) {
-			t.Errorf("Create(%q) = %v", key, err)
-		}
-		if _, err := s.Stat(t.Context(), key); err == nil {
-			t.Errorf("Stat(%q) finds something", key)
-		}
+		err := s.Create(t.Context(), key, strings.NewReader("x"))
+		says.True(t, err != nil && !errors.Is(err, os.ErrExist), "Create(%q) = %v", key, err)
+		says.True(t, says.Err(s.Stat(t.Context(), key)) != nil, "Stat(%q) finds something", key)
 		says.True(t, s.Delete(t.Context(), key) != nil, "Delete(%q) accepts", key)
-		if names := keys(t, s, key+"/"); len(names) != 0 {
-			t.Errorf("List(%q) finds %q", key, names)
-		}
+		names := keys(t, s, key+"/")
+		says.True(t, len(names) == 0, "List(%q) finds %q", key, names)
 	}
 }
 
@@ -104,9 +97,7 @@ func TestKeyThatIsAFolderIsRefused(t *testing.T) {
 			says.True(t, write != nil && !errors.Is(write, os.ErrExist) &&
 				strings.Contains(write.Error(), "cannot hold both"), "%s %s: %v", what, key, write)
 		}
-		if _, err := s.Get(t.Context(), key, 0, -1); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("Get(%s) = %v", key, err)
-		}
+		says.ErrorIs(t, says.Err(s.Get(t.Context(), key, 0, -1)), os.ErrNotExist, "Get(%s)", key)
 		says.OK(t, s.Delete(t.Context(), key))
 	}
 	says.Equal(t, strings.Join(keys(t, s, ""), " "), "a b/c", "left")
@@ -117,9 +108,7 @@ func TestSymbolicLinksDoNotLeadOut(t *testing.T) {
 	outside := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(outside, "secret"), []byte("x"), 0o600))
 	must.OK(t, os.Symlink(outside, filepath.Join(dir, "link")))
-	if _, err := s.Get(t.Context(), "link/secret", 0, -1); err == nil {
-		t.Error("read a file outside of the folder")
-	}
+	says.True(t, says.Err(s.Get(t.Context(), "link/secret", 0, -1)) != nil, "read a file outside of the folder")
 	says.True(t, s.Create(t.Context(), "link/x", strings.NewReader("x")) != nil, "wrote a file outside of the folder")
 }
 
@@ -129,9 +118,7 @@ func TestDeleteRemovesEmptyFolders(t *testing.T) {
 		must.OK(t, s.Create(t.Context(), key, strings.NewReader("x")))
 	}
 	must.OK(t, s.Delete(t.Context(), "a/b/c/d"))
-	if _, err := os.Stat(filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a/b is left: %v", err)
-	}
+	says.ErrorIs(t, says.Err(os.Stat(filepath.Join(dir, "a/b"))), os.ErrNotExist, "a/b is left")
 	says.Equal(t, strings.Join(keys(t, s, ""), " "), "a/e", "left")
 }
 
@@ -150,12 +137,10 @@ func (f failingReader) WriteTo() {} // hides strings.Reader's, which would not f
 func TestFailedWriteLeavesNothing(t *testing.T) {
 	s, dir := open(t)
 	must.True(t, s.Create(t.Context(), "a/b", failingReader{strings.NewReader("123456")}) != nil, "no error")
-	if names := keys(t, s, ""); len(names) != 0 {
-		t.Errorf("listed %q", names)
-	}
-	if left, _ := os.ReadDir(filepath.Join(dir, staging)); len(left) != 0 {
-		t.Errorf("left staged: %v", left)
-	}
+	names := keys(t, s, "")
+	says.True(t, len(names) == 0, "listed %q", names)
+	left, _ := os.ReadDir(filepath.Join(dir, staging))
+	says.True(t, len(left) == 0, "left staged: %v", left)
 }
 
 func TestOpenSweepsWhatACrashLeft(t *testing.T) {
@@ -168,12 +153,8 @@ func TestOpenSweepsWhatACrashLeft(t *testing.T) {
 	must.OK(t, os.Chtimes(old, time.Time{}, time.Now().Add(-2*staleAfter)))
 	s := must.Get(Open(dir))(t)
 	defer s.Close()
-	if _, err := os.Stat(old); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("an old staged file is left: %v", err)
-	}
-	if _, err := os.Stat(fresh); err != nil {
-		t.Errorf("a writer lost its staged file: %v", err)
-	}
+	says.ErrorIs(t, says.Err(os.Stat(old)), os.ErrNotExist, "an old staged file is left")
+	says.OK(t, says.Err(os.Stat(fresh)), "a writer lost its staged file")
 }
 
 func keys(t *testing.T, s *Store, prefix string) []string {
@@ -195,9 +176,8 @@ func TestWriteThatIsRepeated(t *testing.T) {
 			return publish(from, to)
 		}
 		says.OK(t, s.writeAndPublish(t.Context(), name, strings.NewReader("text"), twice), "%s", name)
-		if got := must.Get(blob.ReadRange(t.Context(), s, name, 0, 10))(t); string(got) != "text" {
-			t.Errorf("%s: stored is %q", name, got)
-		}
+		got := must.Get(blob.ReadRange(t.Context(), s, name, 0, 10))(t)
+		says.True(t, string(got) == "text", "%s: stored is %q", name, got)
 	}
 	says.ErrorIs(t, s.Create(t.Context(), "create", strings.NewReader("text")), os.ErrExist,
 		"another file of the same content")
@@ -261,12 +241,9 @@ func TestKeysThatNoFileCanHave(t *testing.T) {
 	s, _ := open(t)
 	long := strings.Repeat("x", 300)
 	for _, key := range []string{long, long + "/a"} {
-		if _, err := s.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("Stat(%.10s…) = %v", key, err)
-		}
-		if names := keys(t, s, key+"/"); len(names) != 0 {
-			t.Errorf("List(%.10s…) finds %q", key, names)
-		}
+		says.ErrorIs(t, says.Err(s.Stat(t.Context(), key)), os.ErrNotExist, "Stat(%.10s…)", key)
+		names := keys(t, s, key+"/")
+		says.True(t, len(names) == 0, "List(%.10s…) finds %q", key, names)
 	}
 }
 

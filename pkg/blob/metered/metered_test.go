@@ -38,9 +38,7 @@ func TestCounts(t *testing.T) {
 	body := must.Get(s.Get(ctx, "key", 2, 4))(t)
 	must.Get(io.ReadAll(body))(t)
 	must.OK(t, errors.Join(body.Close(), s.Delete(ctx, "key")))
-	if _, err := s.Stat(ctx, "key"); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	says.ErrorIs(t, says.Err(s.Stat(ctx, "key")), os.ErrNotExist)
 	for _, err := range []error{os.ErrExist, fmt.Errorf("x: %w", blob.ErrThrottled), blob.ErrPermission,
 		os.ErrDeadlineExceeded, io.ErrUnexpectedEOF} {
 		fault = err

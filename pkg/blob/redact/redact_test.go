@@ -37,9 +37,8 @@ func TestSecretsByTheirForm(t *testing.T) {
 		`assertion=HUSH&grant_type=jwt`,
 	} {
 		got := New().Text(strings.ReplaceAll(text, "HUSH", "c2VjcmV0/LW9m+LXRoZQ=="))
-		if want := strings.ReplaceAll(text, "HUSH", instead); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
+		want := strings.ReplaceAll(text, "HUSH", instead)
+		says.True(t, got == want, "got  %s\nwant %s", got, want)
 	}
 	says.Equal(t, New().Text("proxyconnect http://user:hush@proxy:3128 refused"),
 		"proxyconnect http://REDACTED@proxy:3128 refused", "an account in a URL")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/blobtest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 )
 
@@ -22,9 +23,8 @@ func TestSentHeaders(t *testing.T) {
 		requests++
 		makes := r.Method == http.MethodPut && !r.URL.Query().Has("partNumber") || r.URL.Query().Has("uploads")
 		for name, value := range want {
-			if got := r.Header.Get(name); makes != (got == value) || !makes && got != "" {
-				t.Errorf("%s %s: %s is %q", r.Method, r.URL, name, got)
-			}
+			got := r.Header.Get(name)
+			says.True(t, makes == (got == value) && (makes || got == ""), "%s %s: %s is %q", r.Method, r.URL, name, got)
 		}
 		if signed := r.Header.Get("Authorization"); r.Header.Get(requesterPays) != "requester" ||
 			!strings.Contains(signed, requesterPays) || makes != strings.Contains(signed, encryptionKey) {
@@ -53,7 +53,5 @@ func TestSentHeaders(t *testing.T) {
 	must.Get(s.Stat(t.Context(), "key"))(t)
 	must.OK(t, blobtest.Listed(t, s))
 	must.OK(t, s.Delete(t.Context(), "key"))
-	if requests != 8 {
-		t.Errorf("%d requests", requests)
-	}
+	says.Equal(t, requests, 8, "requests")
 }

@@ -64,9 +64,8 @@ func TestAdviceByCause(t *testing.T) {
 				fmt.Fprintf(w, "<Error><Code>%s</Code><Message>%s</Message></Error>", test.code, test.message)
 			})
 			err := blobtest.Listed(t, s)
-			if got := blobtest.Advice(t, err); !about(got, test.want) {
-				t.Errorf("%q, want %q", got, test.want)
-			}
+			got := blobtest.Advice(t, err)
+			says.True(t, about(got, test.want), "%q, want %q", got, test.want)
 			says.Equal(t, strings.Contains(fmt.Sprint(err), "grant s3:ListBucket"),
 				strings.Contains(test.want, "grant s3:ListBucket"), err)
 			_, err = s.Stat(t.Context(), "key") // of which the answer has no words

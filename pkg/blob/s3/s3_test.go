@@ -134,10 +134,9 @@ func TestPauses(t *testing.T) {
 				defer cancel()
 				began := time.Now()
 				_, err := s.put(ctx, "key", strings.NewReader(""), 0, false)
-				if took := time.Since(began); err != nil || requests != 2 || took < want ||
-					took > want+remote.MinDelay {
-					t.Errorf("%v after %d requests and %s, want another after %s", err, requests, took, want)
-				}
+				took := time.Since(began)
+				says.True(t, err == nil && requests == 2 && took >= want && took <= want+remote.MinDelay,
+					"%v after %d requests and %s, want another after %s", err, requests, took, want)
 			})
 		})
 	}
@@ -176,9 +175,8 @@ func TestRefusedKeys(t *testing.T) {
 			})
 			s := must.Get(Open(t.Context(), Config{Bucket: "b", Endpoint: store, PathStyle: true}, silent.Logger()))(t)
 			says.True(t, blobtest.Listed(t, s) != nil, "the first credentials are taken")
-			if err := blobtest.Listed(t, s); (err == nil) != (want == 2) {
-				t.Errorf("the next: %v", err)
-			}
+			err := blobtest.Listed(t, s)
+			says.True(t, (err == nil) == (want == 2), "the next: %v", err)
 			refused = func(string) bool { return true }
 			for range 3 {
 				_ = blobtest.Listed(t, s)
@@ -291,9 +289,7 @@ func TestAnswersOfOtherServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := at(t, "bucket", blobtest.Page(body))
 			blobtest.NoStore(t, s, "--s3-endpoint")
-			if _, err := s.Get(t.Context(), "log/a", 0, -1); err == nil || !strings.Contains(err.Error(), "proxy") {
-				t.Errorf("get: %v", err)
-			}
+			says.Error(t, says.Err(s.Get(t.Context(), "log/a", 0, -1)), "proxy", "get")
 		})
 	}
 }
@@ -319,14 +315,11 @@ func TestWholeObject(t *testing.T) {
 	})
 	for length, want := range map[int64]string{-1: "0123456789", 4: "0123", 20: "0123456789"} {
 		body := must.Get(s.Get(t.Context(), "key", 0, length))(t)
-		if got := must.Get(io.ReadAll(body))(t); string(got) != want {
-			t.Errorf("%d bytes: %q, want %q", length, got, want)
-		}
+		got := must.Get(io.ReadAll(body))(t)
+		says.True(t, string(got) == want, "%d bytes: %q, want %q", length, got, want)
 		_ = body.Close()
 	}
-	if _, err := s.Get(t.Context(), "key", 5, -1); err == nil {
-		t.Error("its beginning was taken for a later part")
-	}
+	says.True(t, says.Err(s.Get(t.Context(), "key", 5, -1)) != nil, "its beginning was taken for a later part")
 }
 
 // TestListingsThatAreNotFound: what a server whose URL has the bucket says of a listing is not that there is nothing.
@@ -380,9 +373,8 @@ func TestHeaders(t *testing.T) {
 	must.Get(s.Stat(t.Context(), "key"))(t)
 	must.OK(t, blobtest.Listed(t, s))
 	must.OK(t, s.Delete(t.Context(), "key"))
-	if want := map[string]int{"PUT": 2, "POST": 2, "GET": 2, "HEAD": 1, "DELETE": 1}; !maps.Equal(requests, want) {
-		t.Errorf("requests %v, want %v", requests, want)
-	}
+	want := map[string]int{"PUT": 2, "POST": 2, "GET": 2, "HEAD": 1, "DELETE": 1}
+	says.True(t, maps.Equal(requests, want), "requests %v, want %v", requests, want)
 }
 
 // TestLockedBuckets: Amazon's buckets with an object lock want a checksum with each object, at its endpoints of other

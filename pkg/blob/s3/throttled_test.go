@@ -8,6 +8,7 @@ import (
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -35,9 +36,8 @@ func TestThrottled(t *testing.T) {
 			}
 			err = &smithyhttp.ResponseError{Err: err,
 				Response: &smithyhttp.Response{Response: &http.Response{StatusCode: test.status}}}
-			if got := (&Store{}).mapError(err, "s3:PutObject"); errors.Is(got, blob.ErrThrottled) != test.want {
-				t.Errorf("%v, want throttled: %t", got, test.want)
-			}
+			got := (&Store{}).mapError(err, "s3:PutObject")
+			says.True(t, errors.Is(got, blob.ErrThrottled) == test.want, "%v, want throttled: %t", got, test.want)
 		})
 	}
 }

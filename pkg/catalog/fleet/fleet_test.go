@@ -127,10 +127,8 @@ func TestReportOfPacks(t *testing.T) {
 	f.pack(t, sample()...)
 	r := compute(t, f, "from=2026-11-10&to=2026-11-22")
 	says.True(t, r.From == "2026-11-10" && r.To == "2026-11-22" && r.By == "gpu", "%s to %s by %s", r.From, r.To, r.By)
-	if want := (Counts{Sessions: 4, Failed: 2, Succeeded: 2}); r.Total.Counts != want || r.Total.Unpacked != 0 ||
-		r.Total.Unmeasured != 0 {
-		t.Errorf("total %+v", r.Total)
-	}
+	want := (Counts{Sessions: 4, Failed: 2, Succeeded: 2})
+	says.True(t, r.Total.Counts == want && r.Total.Unpacked == 0 && r.Total.Unmeasured == 0, "total %+v", r.Total)
 	h := r.Total.Hours
 	if !near(h.Node, 8) || !near(h.CPU.Offered, 24) || !near(h.CPU.Measured, 18) || !near(h.CPU.Used, 9) ||
 		!near(*h.CPU.Unused, 0.5) || !near(h.GPU.Offered, 6) || !near(*h.GPU.Unused, 0.75) {
@@ -219,15 +217,11 @@ func TestOnlyListedSessionsCount(t *testing.T) {
 		t.Errorf("without packs: %+v", r.Total)
 	}
 	f.MaxSessions = 3
-	if _, err := f.Compute(t.Context(), ask(t, ""), l); err == nil || !strings.Contains(err.Error(), "4 sessions") {
-		t.Errorf("too many: %v", err)
-	}
+	says.Error(t, says.Err(f.Compute(t.Context(), ask(t, ""), l)), "4 sessions", "too many")
 	f.MaxSessions = 0
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := f.Compute(stopped, ask(t, ""), all); err == nil {
-		t.Error("went on after its request had ended")
-	}
+	says.True(t, says.Err(f.Compute(stopped, ask(t, ""), all)) != nil, "went on after its request had ended")
 }
 
 // A session that several packs tell of counts once, as Merge says; damaged packs are skipped.
@@ -258,9 +252,8 @@ func TestWhatWaitsToBePackedCounts(t *testing.T) {
 	_, l := listOf(t, f.Packs)
 	f.Packs = &packs.Packs{Store: storetest.New(), Root: "log"}
 	f.pack(t, packed)
-	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 6) || r.Total.Sessions != 2 {
-		t.Fatalf("total of what is packed: %+v", r.Total)
-	}
+	r := computeOf(t, f, "", l)
+	must.True(t, near(r.Total.Hours.CPU.Offered, 6) && r.Total.Sessions == 2, "total of what is packed: %+v", r.Total)
 	seenAgain.Seen, seenAgain.Hours = packed.Seen.Add(time.Hour), nil
 	f.Unpacked = func() map[layout.Session]*packs.Facts {
 		return map[layout.Session]*packs.Facts{seenAgain.Ref: &seenAgain, waits.Ref: &waits}
@@ -281,9 +274,8 @@ func TestPackedMeanwhile(t *testing.T) {
 		f.pack(t, one)
 		return nil
 	}
-	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 6) {
-		t.Errorf("total %+v", r.Total)
-	}
+	r := computeOf(t, f, "", l)
+	says.True(t, r.Total.Unpacked == 0 && near(r.Total.Hours.CPU.Offered, 6), "total %+v", r.Total)
 }
 
 // TestJoinedMeanwhile: packs that are joined after they were listed are read from the pack that has their facts now.
@@ -303,9 +295,8 @@ func TestJoinedMeanwhile(t *testing.T) {
 			_, err := joiner.Join(ctx, layout.PackDay(a.Ref), func(layout.Session) bool { return false })
 			return err
 		}}
-	if r := computeOf(t, f, "", l); r.Total.Unpacked != 0 || !near(r.Total.Hours.CPU.Offered, 12) {
-		t.Errorf("total %+v", r.Total)
-	}
+	r := computeOf(t, f, "", l)
+	says.True(t, r.Total.Unpacked == 0 && near(r.Total.Hours.CPU.Offered, 12), "total %+v", r.Total)
 }
 
 func TestTablesAreCut(t *testing.T) {
@@ -377,9 +368,7 @@ func TestParseQuery(t *testing.T) {
 	for _, query := range []string{"by=x", "top=0", "top=x", "top=1000000", "from=x", "from=2026-11-20&to=2026-11-19",
 		"longer=x"} {
 		v := must.Get(url.ParseQuery(query))(t)
-		if _, err := ParseQuery(v, now); err == nil {
-			t.Errorf("%s is taken", query)
-		}
+		says.True(t, says.Err(ParseQuery(v, now)) != nil, "%s is taken", query)
 	}
 }
 

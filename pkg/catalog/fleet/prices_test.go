@@ -60,9 +60,8 @@ func TestCosts(t *testing.T) {
 	text := string(must.Get(json.Marshal(compute(t, f, "from=2026-11-10&to=2026-11-22")))(t))
 	says.True(t, !strings.Contains(text, "cost") && !strings.Contains(text, "budget") &&
 		!strings.Contains(text, "currency"), "without prices: %s", text)
-	if _, err := f.Compute(t.Context(), ask(t, "by=cost"), listing(t, f)); err == nil {
-		t.Error("ranked by costs without prices")
-	}
+	says.True(t, says.Err(f.Compute(t.Context(), ask(t, "by=cost"), listing(t, f))) != nil,
+		"ranked by costs without prices")
 }
 
 // TestCostByLabels: the first price whose labels a node has counts; hours of nodes without labels cost what all do.
@@ -74,9 +73,8 @@ func TestCostByLabels(t *testing.T) {
 	h.AddNode(map[string]string{"ray.io/market-type": "spot"}, packs.Amounts{Node: 2, CPU: 8}) // 2 nodes for 3
 	h.AddNode(map[string]string{"ray.io/node-group": "x"}, packs.Amounts{Node: 1, CPU: 4, Memory: 2})
 	h.AddNode(nil, packs.Amounts{Node: 1, GPU: 1})
-	if got := p.costOfSession(&h); !near(got, 8+6+5+10) || len(h.Nodes) != 3 || h.Node != 5 || h.CPU != 20 {
-		t.Errorf("%v of %+v", got, h)
-	}
+	got := p.costOfSession(&h)
+	says.True(t, near(got, 8+6+5+10) && len(h.Nodes) == 3 && h.Node == 5 && h.CPU == 20, "%v of %+v", got, h)
 	for n := range 100 {
 		h.AddNode(map[string]string{"ray.io/node-group": string(rune('a' + n))}, packs.Amounts{Node: 1})
 	}
@@ -85,9 +83,8 @@ func TestCostByLabels(t *testing.T) {
 
 func TestBudgetOfDays(t *testing.T) {
 	p := &Prices{Budgets: []Budget{{Namespace: "a", Month: 3100}, {Namespace: "*", Month: 1}}}
-	if a, b := p.monthlyBudget("a"), p.monthlyBudget("b"); a != 3100 || b != 1 {
-		t.Errorf("%v, %v", a, b)
-	}
+	a, b := p.monthlyBudget("a"), p.monthlyBudget("b")
+	says.True(t, a == 3100 && b == 1, "%v, %v", a, b)
 	from := time.Date(2026, 10, 31, 0, 0, 0, 0, time.UTC) // the last of 31 days, and half of November
 	noon := from.Add(12 * time.Hour)                      // twelve hours of each month
 	for _, c := range []struct {
@@ -95,9 +92,8 @@ func TestBudgetOfDays(t *testing.T) {
 		want     float64
 	}{{from, from.AddDate(0, 0, 16), 1./31 + .5}, {from, from.AddDate(0, 0, 1), 1. / 31},
 		{noon, noon.AddDate(0, 0, 1), .5/31 + .5/30}} {
-		if got := monthsOf(c.from, c.to); !near(got, c.want) {
-			t.Errorf("from %s to %s: %v months", c.from, c.to, got)
-		}
+		got := monthsOf(c.from, c.to)
+		says.True(t, near(got, c.want), "from %s to %s: %v months", c.from, c.to, got)
 	}
 }
 
@@ -114,13 +110,10 @@ func TestPricesRefused(t *testing.T) {
 		"{currency: USD, cpu: 1, budgets: [{namespace: '[', month: 1}]}": "stands for any",
 		"{currency: USD, cpu: 1, budgets: [{namespace: a}]}":             "amount of money",
 	} {
-		if _, err := pricesOf(t, text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		says.Error(t, says.Err(pricesOf(t, text)), want, text)
 	}
-	if p, err := ReadPrices(""); p != nil || err != nil {
-		t.Errorf("without a file: %v, %v", p, err)
-	}
+	p, err := ReadPrices("")
+	says.True(t, p == nil && err == nil, "without a file: %v, %v", p, err)
 }
 
 // TestDocumentedPrices: the example of the documentation is one.
@@ -128,7 +121,6 @@ func TestDocumentedPrices(t *testing.T) {
 	text := string(must.Get(os.ReadFile("../../../docs/cost.md"))(t))
 	_, after, _ := strings.Cut(text, "```yaml\ncurrency:")
 	example, _, found := strings.Cut("currency:"+after, "```")
-	if p, err := pricesOf(t, example); err != nil || !found || len(p.Nodes) == 0 || len(p.Budgets) == 0 {
-		t.Errorf("%v: %s", err, example)
-	}
+	p, err := pricesOf(t, example)
+	says.True(t, err == nil && found && len(p.Nodes) != 0 && len(p.Budgets) != 0, "%v: %s", err, example)
 }

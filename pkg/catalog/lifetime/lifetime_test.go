@@ -262,9 +262,8 @@ func TestStates(t *testing.T) {
 func TestOnlyAMarker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		if runs, end := w.state(); !runs || !end.IsZero() {
-			t.Errorf("just marked: runs %t, ended at %s", runs, end)
-		}
+		runs, end := w.state()
+		says.True(t, runs && end.IsZero(), "just marked: runs %t, ended at %s", runs, end)
 		time.Sleep(Idle)
 		if runs, end := w.state(); runs || !end.IsZero() {
 			t.Errorf("quiet: runs %t, ended at %s", runs, end)
@@ -289,9 +288,8 @@ func TestStart(t *testing.T) {
 			named.Add(-8 * time.Hour)},
 		"nothing": {want: time.Time{}},
 	} {
-		if got := StartOf(c.told, c.name, c.marked, c.first); !got.Equal(c.want) {
-			t.Errorf("%s: %s, want %s", what, got, c.want)
-		}
+		got := StartOf(c.told, c.name, c.marked, c.first)
+		says.True(t, got.Equal(c.want), "%s: %s, want %s", what, got, c.want)
 	}
 }
 

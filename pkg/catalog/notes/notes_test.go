@@ -49,9 +49,8 @@ func TestNotes(t *testing.T) {
 		must.OK(t, there.Refresh(t.Context()))
 		must.OK(t, here.Refresh(t.Context()))
 		read, err := there.Read(t.Context(), session)
-		if err != nil || read != n || here.Of(session) != n || there.Of(session) != n {
-			t.Errorf("wrote %+v; read %+v, %v; known %+v and %+v", n, read, err, here.Of(session), there.Of(session))
-		}
+		says.True(t, err == nil && read == n && here.Of(session) == n && there.Of(session) == n,
+			"wrote %+v; read %+v, %v; known %+v and %+v", n, read, err, here.Of(session), there.Of(session))
 	}
 }
 
@@ -66,10 +65,9 @@ func TestUntrusted(t *testing.T) {
 		must.OK(t, store.Put(t.Context(), key, strings.NewReader(body)))
 	}
 	put(`{"text":"` + strings.Repeat("ä", 3000) + `","by":"\u001b[31m\u202ered"}`)
-	if n, err := Read(t.Context(), store, "log", session); err != nil || len([]rune(n.Text)) != MaxText ||
-		n.By != "[31mred" {
-		t.Errorf("%d characters by %q, %v", len([]rune(n.Text)), n.By, err)
-	}
+	n, err := Read(t.Context(), store, "log", session)
+	says.True(t, err == nil && len([]rune(n.Text)) == MaxText && n.By == "[31mred", "%d characters by %q, %v",
+		len([]rune(n.Text)), n.By, err)
 	for _, body := range []string{"", "{", "null", `{"text":1}`, `{"text":"` + strings.Repeat("a", maxObject) + `"}`} {
 		put(body)
 		damaged := Note{Pinned: true, Damaged: true}

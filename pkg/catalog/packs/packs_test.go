@@ -115,9 +115,8 @@ func TestMergeIsTheSameInAnyOrder(t *testing.T) {
 		t.Errorf("a later look that knows less: %+v, or %+v", a, b)
 	}
 	late.LastWrite = late.LastWrite.Add(time.Minute)
-	if a := Merge(early, late); a.Outcome != "" || a.Jobs != nil {
-		t.Errorf("what was known before something was stored: %+v", a)
-	}
+	a := Merge(early, late)
+	says.True(t, a.Outcome == "" && a.Jobs == nil, "what was known before something was stored: %+v", a)
 }
 
 // TestMergeByClocksThatDiffer: what a server whose clock was ahead saw does not count against what was stored, or found
@@ -132,9 +131,8 @@ func TestMergeByClocksThatDiffer(t *testing.T) {
 	explained.Cause, explained.Findings = "", nil
 	stale.Text, explained.Text = stale.searchText(), explained.searchText()
 	for _, pair := range [][2]Facts{{stale, stored}, {stored, stale}} {
-		if got := Merge(pair[0], pair[1]); !reflect.DeepEqual(got, stored) {
-			t.Errorf("%+v, want %+v", got, stored)
-		}
+		got := Merge(pair[0], pair[1])
+		says.True(t, reflect.DeepEqual(got, stored), "%+v, want %+v", got, stored)
 	}
 	for _, pair := range [][2]Facts{{stale, explained}, {explained, stale}, {Merge(stale, explained), stale},
 		{explained, Merge(stale, explained)}} {
@@ -181,9 +179,8 @@ func TestWritersOfADay(t *testing.T) {
 	}
 	// A day without sessions has no packs.
 	must.Get(p.Join(t.Context(), day, func(layout.Session) bool { return true }))(t)
-	if left := p.mustList(t); len(left) != 0 {
-		t.Errorf("packs of no sessions: %v", left)
-	}
+	left := p.mustList(t)
+	says.True(t, len(left) == 0, "packs of no sessions: %v", left)
 }
 
 // busy is a store in which another writer takes so many numbers first.
@@ -208,17 +205,14 @@ func TestJoinGivesWayToAnotherWriter(t *testing.T) {
 		must.OK(t, p.Append(t.Context(), day, p.mustList(t), []Facts{sample(n)}))
 	}
 	contended := Packs{Store: busy(p.Store, 1), Root: p.Root}
-	if _, err := contended.Join(t.Context(), day, func(layout.Session) bool { return false }); !errors.Is(err, ErrBusy) {
-		t.Errorf("beside another writer: %v", err)
-	}
-	if rows := p.read(t, false); len(rows) != 4 || len(p.mustList(t)) != 4 {
-		t.Errorf("%d rows in %d packs", len(rows), len(p.mustList(t)))
-	}
+	says.ErrorIs(t, says.Err(contended.Join(t.Context(), day, func(layout.Session) bool { return false })), ErrBusy,
+		"beside another writer")
+	rows := p.read(t, false)
+	says.True(t, len(rows) == 4 && len(p.mustList(t)) == 4, "%d rows in %d packs", len(rows), len(p.mustList(t)))
 	contended.Store = busy(p.Store, 3)
 	must.OK(t, contended.Append(t.Context(), day, nil, []Facts{sample(50)}))
-	if _, ok := p.read(t, false)[sample(50).Ref]; !ok {
-		t.Error("what was appended beside busy writers is not there")
-	}
+	_, ok := p.read(t, false)[sample(50).Ref]
+	says.True(t, ok, "what was appended beside busy writers is not there")
 }
 
 // TestJoinThatCannotRemove: packs that are joined but must not be removed are not joined again, until they may be.
@@ -231,9 +225,8 @@ func TestJoinThatCannotRemove(t *testing.T) {
 		func(context.Context, string) error { return blob.ErrPermission })}}
 	none := func(layout.Session) bool { return false }
 	for range 3 {
-		if _, err := keeping.Join(t.Context(), day, none); !errors.Is(err, blob.ErrPermission) {
-			t.Errorf("without the right to remove: %v", err)
-		}
+		says.ErrorIs(t, says.Err(keeping.Join(t.Context(), day, none)), blob.ErrPermission,
+			"without the right to remove")
 	}
 	says.Equal(t, len(p.mustList(t)), 4, "packs: three, and the one that joins them")
 	before := p.read(t, true)
@@ -264,9 +257,8 @@ func TestJoinsAtOnce(t *testing.T) {
 			return err
 		})}}
 	_, err := first.Join(t.Context(), day, func(ref layout.Session) bool { return ref == gone.Ref })
-	if _, ok := p.read(t, true)[kept.Ref]; !ok || err != nil || !began {
-		t.Errorf("the row is lost in %v: %v", p.mustList(t), err)
-	}
+	_, ok := p.read(t, true)[kept.Ref]
+	says.True(t, ok && err == nil && began, "the row is lost in %v: %v", p.mustList(t), err)
 }
 
 func TestDamagedPacks(t *testing.T) {
@@ -282,13 +274,11 @@ func TestDamagedPacks(t *testing.T) {
 		bytes.Repeat([]byte{0xff}, 100)} {
 		must.OK(t, p.Store.Create(t.Context(), layout.PackKey(p.Root, day, 2+n), bytes.NewReader(damaged)))
 	}
-	if rows := p.read(t, true); len(rows) != 1 {
-		t.Errorf("rows beside damaged packs: %v", rows)
-	}
+	rows := p.read(t, true)
+	says.True(t, len(rows) == 1, "rows beside damaged packs: %v", rows)
 	must.Get(p.Join(t.Context(), day, func(layout.Session) bool { return false }))(t)
-	if left := p.mustList(t); len(left) != 1 || len(p.read(t, true)) != 1 {
-		t.Errorf("damaged packs stay: %v", left)
-	}
+	left := p.mustList(t)
+	says.True(t, len(left) == 1 && len(p.read(t, true)) == 1, "damaged packs stay: %v", left)
 	whole.Key = layout.PackKey(p.Root, day, 2)
 	says.ErrorIs(t, p.ReadBrief(t.Context(), whole, nil), os.ErrNotExist, "a pack that was removed")
 }
@@ -359,9 +349,8 @@ func TestOddFactsDamageNoPack(t *testing.T) {
 			changed := detailed(1)
 			change(&changed)
 			must.OK(t, p.Append(t.Context(), day, nil, []Facts{changed, detailed(2)}))
-			if rows := p.read(t, true); len(rows) != 2 || len(rows[detailed(2).Ref].Jobs) != 1 {
-				t.Errorf("%d of 2 sessions are read", len(rows))
-			}
+			rows := p.read(t, true)
+			says.True(t, len(rows) == 2 && len(rows[detailed(2).Ref].Jobs) == 1, "%d of 2 sessions are read", len(rows))
 		})
 	}
 }
@@ -386,14 +375,11 @@ func TestLargeFactsAreReadAgain(t *testing.T) {
 	gone := func(ref layout.Session) bool { return ref == all[0].Ref }
 	keeping := Packs{Root: p.Root, Store: &storetest.Hooked{Store: p.Store, Before: storetest.On(storetest.Delete,
 		func(context.Context, string) error { return blob.ErrPermission })}}
-	if _, err := keeping.Join(t.Context(), day, gone); !errors.Is(err, blob.ErrPermission) {
-		t.Errorf("without the right to remove: %v", err)
-	}
+	says.ErrorIs(t, says.Err(keeping.Join(t.Context(), day, gone)), blob.ErrPermission, "without the right to remove")
 	stored := len(p.mustList(t))
-	if _, err := keeping.Join(t.Context(), day, gone); !errors.Is(err, blob.ErrPermission) ||
-		len(p.mustList(t)) != stored {
-		t.Errorf("%d packs, %d after a second try: %v", stored, len(p.mustList(t)), err)
-	}
+	_, err := keeping.Join(t.Context(), day, gone)
+	says.True(t, errors.Is(err, blob.ErrPermission) && len(p.mustList(t)) == stored,
+		"%d packs, %d after a second try: %v", stored, len(p.mustList(t)), err)
 	left := must.Get(p.Join(t.Context(), day, gone))(t)
 	if rows := p.read(t, true); len(rows) != n-1 || left != len(p.mustList(t)) || left != 2 {
 		t.Errorf("joined: %d of %d sessions are read from %d packs", len(rows), n-1, left)
@@ -409,9 +395,7 @@ func FuzzDecode(f *testing.F) {
 		for _, details := range []bool{false, true} {
 			_ = decode(data, details, func(got *Facts) error {
 				again := got.Bounded()
-				if _, err := rowOf(&again); err != nil {
-					t.Errorf("what was read cannot be written: %v", err)
-				}
+				says.OK(t, says.Err(rowOf(&again)), "what was read cannot be written")
 				says.OK(t, got.Ref.Check(), "a session %v", got.Ref)
 				return nil
 			})
@@ -454,8 +438,7 @@ func ptr[T any](v T) *T { return &v }
 func TestFactsAreComplete(t *testing.T) {
 	made := map[string]bool{"FailedJobs": true, "Text": true} // of running sessions; made of the others
 	for _, name := range must.ZeroFields(detailed(1)) {
-		if !made[name] {
-			t.Errorf("detailed does not set %s: do it, and add it to row and rowOf in row.go and to read.go", name)
-		}
+		says.True(t, made[name],
+			"detailed does not set %s: do it, and add it to row and rowOf in row.go and to read.go", name)
 	}
 }

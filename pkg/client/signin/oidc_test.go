@@ -53,7 +53,6 @@ func TestHostileProvider(t *testing.T) {
 	}
 	endless = true
 	var err error
-	if bytes := storetest.Allocated(func() { err = signIn() }); err == nil || bytes > 32<<20 {
-		t.Errorf("an endless answer: %v, with %d bytes", err, bytes)
-	}
+	bytes := storetest.Allocated(func() { err = signIn() })
+	says.True(t, err != nil && bytes <= 32<<20, "an endless answer: %v, with %d bytes", err, bytes)
 }

@@ -59,9 +59,7 @@ func TestDumpsOverARestart(t *testing.T) {
 					r.restart()
 					for range 3 {
 						r.scan()
-						if _, err := os.Stat(r.path("debug_state.txt")); err != nil {
-							t.Fatal("removed before it was stored")
-						}
+						must.OK(t, says.Err(os.Stat(r.path("debug_state.txt"))), "removed before it was stored")
 						sessions, _, err := r.tailer.Sessions()
 						says.True(t, err == nil && len(sessions) == 1 && !sessions[0].Stored, "sessions %+v, %v",
 							sessions, err)
@@ -69,9 +67,8 @@ func TestDumpsOverARestart(t *testing.T) {
 					r.store.Fault = nil
 					time.Sleep(3 * time.Minute)
 					r.shipAll()
-					if got := r.joined(nodeID, "debug_state.txt"); got != dump {
-						t.Errorf("stored is %q in %v", got, r.store.Keys())
-					}
+					got := r.joined(nodeID, "debug_state.txt")
+					says.True(t, got == dump, "stored is %q in %v", got, r.store.Keys())
 				})
 			})
 		}

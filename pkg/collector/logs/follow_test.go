@@ -89,9 +89,8 @@ func TestNoFolder(t *testing.T) {
 	r := newRig(t)
 	r.tmp = filepath.Join(r.tmp, "not yet")
 	r.restart()
-	if dirs, err := r.tailer.Scan(t.Context()); err != nil || len(dirs) != 0 {
-		t.Errorf("%v, %v", dirs, err)
-	}
+	dirs, err := r.tailer.Scan(t.Context())
+	says.True(t, err == nil && len(dirs) == 0, "%v, %v", dirs, err)
 	if s, running, err := r.tailer.Sessions(); err != nil || running != "" || s != nil {
 		t.Errorf("%v, %s, %v", s, running, err)
 	}
@@ -159,12 +158,10 @@ func TestEmptyLogs(t *testing.T) {
 		r.shipAll()
 		r.want("worker.out", "a line\nanother\n")
 		r.wantEmpty("late.err", "worker.err", "worker.out")
-		if got := r.store.Object(key(session, nodeID, "worker.err")); got != nil {
-			t.Errorf("an empty log is stored as %q", got)
-		}
-		if puts, _ := r.store.Requests(); puts != 2 || r.listings != 2 {
-			t.Errorf("%d puts, %d listings", puts, r.listings)
-		}
+		got := r.store.Object(key(session, nodeID, "worker.err"))
+		says.True(t, got == nil, "an empty log is stored as %q", got)
+		puts, _ := r.store.Requests()
+		says.True(t, puts == 2 && r.listings == 2, "%d puts, %d listings", puts, r.listings)
 		r.write("old/worker.err", "last words\n")
 		r.shipAll()
 		r.want("worker.err", "last words\n")
@@ -189,15 +186,13 @@ func TestUnlistedEmptyLogs(t *testing.T) {
 		for range 3 {
 			r.scan()
 		}
-		if offers > 6 || r.tailer.Waiters() == 0 || allStored(t, r) {
-			t.Errorf("%d offers in 3 scans, %d wait, stored: %v", offers, r.tailer.Waiters(), allStored(t, r))
-		}
+		says.True(t, offers <= 6 && r.tailer.Waiters() != 0 && !allStored(t, r),
+			"%d offers in 3 scans, %d wait, stored: %v", offers, r.tailer.Waiters(), allStored(t, r))
 		full = false
 		r.settle()
 		r.wantEmpty(names...)
-		if r.tailer.Waiters() != 0 || !allStored(t, r) {
-			t.Errorf("%d wait, stored: %v", r.tailer.Waiters(), allStored(t, r))
-		}
+		says.True(t, r.tailer.Waiters() == 0 && allStored(t, r), "%d wait, stored: %v", r.tailer.Waiters(),
+			allStored(t, r))
 	})
 }
 
@@ -215,9 +210,7 @@ func TestRemovedBeforeItIsOpened(t *testing.T) {
 		r.remove("x.out")
 		r.scan()
 		r.scan()
-		if _, err := source.Open(int64(len(a)), 5); err == nil {
-			t.Fatal("a removed log was opened")
-		}
+		must.True(t, says.Err(source.Open(int64(len(a)), 5)) != nil, "a removed log was opened")
 		r.write("x.out", b)
 		r.shipAll()
 		r.want("x.out", a+b)
@@ -230,7 +223,6 @@ func TestAgeWithoutClock(t *testing.T) {
 	r.write("x.out", first("a"))
 	r.scan()
 	_, _, oldest := r.tailer.Sources()[0].Pending(1 << 20)
-	if age := time.Since(oldest); age <= 0 || !strings.Contains(oldest.String(), " m=") {
-		t.Errorf("it waits since %v", oldest)
-	}
+	age := time.Since(oldest)
+	says.True(t, age > 0 && strings.Contains(oldest.String(), " m="), "it waits since %v", oldest)
 }

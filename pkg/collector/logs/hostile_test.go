@@ -115,10 +115,9 @@ func TestManyLost(t *testing.T) {
 		r.remove("last.out")
 		r.scan()
 		r.scan()
-		if last := said.LastEntry(); last.Data["skipped since the last line"] != many-named ||
-			last.Data["log"] != "last.out" {
-			t.Errorf("the line after them is %v", last.Data)
-		}
+		last := said.LastEntry()
+		says.True(t, last.Data["skipped since the last line"] == many-named && last.Data["log"] == "last.out",
+			"the line after them is %v", last.Data)
 	})
 }
 

@@ -202,9 +202,8 @@ func TestLogOfTwoNames(t *testing.T) {
 		const others = "write 1 more; write 2 more; write 3 more; write 4 more; settle; settle; settle; "
 		r.play(others + "write x b; settle; settle; settle; settle; " + others + "write y c; ship; " + others + "ship")
 		for _, name := range []string{"x", "y"} {
-			if got := r.joined(nodeID, name); !strings.HasPrefix(text("a", "b", "c"), got) {
-				t.Errorf("%s has %q", name, got)
-			}
+			got := r.joined(nodeID, name)
+			says.True(t, strings.HasPrefix(text("a", "b", "c"), got), "%s has %q", name, got)
 		}
 	})
 }
@@ -358,8 +357,7 @@ func TestNewLogDoesNotWait(t *testing.T) {
 		}
 		must.OK(t, r.shipper.Flush(t.Context()))
 		r.want("new.out", "now\n")
-		if bytes, oldest := r.tailer.Waiting(); bytes == 0 || time.Since(oldest) < 900*time.Hour {
-			t.Errorf("%d bytes wait, since %s", bytes, oldest)
-		}
+		bytes, oldest := r.tailer.Waiting()
+		says.True(t, bytes != 0 && time.Since(oldest) >= 900*time.Hour, "%d bytes wait, since %s", bytes, oldest)
 	})
 }

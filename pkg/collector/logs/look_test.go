@@ -90,9 +90,8 @@ func TestLookDuringScan(t *testing.T) {
 			}
 			must.Get(tailer.scanSessions(t.Context(), w))(t)
 			want := []string{"empty.err", "new.out", "x.out"}
-			if !slices.Equal(during, want) || !slices.Equal(waiting(tailer), want) {
-				t.Errorf("watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
-			}
+			says.True(t, slices.Equal(during, want) && slices.Equal(waiting(tailer), want),
+				"watched %t: %q wait during the scan, and %q after it", watched, during, waiting(tailer))
 			stored(t, tailer)
 			if bytes, _ := tailer.Waiting(); bytes > 0 || len(tailer.scanWanted) > 0 ||
 				testutil.ToFloat64(tailer.metrics.generations) > 0 {
@@ -205,9 +204,8 @@ func TestKnownLogsAreDue(t *testing.T) {
 			grow(t, tailer, "x.out", "more\n")
 			must.OK(t, again.LookAtFollowed(t.Context()))
 		}
-		if _, n, oldest := again.Sources()[0].Pending(1 << 20); n != 100 || time.Since(oldest) < time.Minute {
-			t.Errorf("%d bytes wait, since %s", n, time.Since(oldest))
-		}
+		_, n, oldest := again.Sources()[0].Pending(1 << 20)
+		says.True(t, n == 100 && time.Since(oldest) >= time.Minute, "%d bytes wait, since %s", n, time.Since(oldest))
 	})
 }
 
@@ -226,9 +224,8 @@ func TestScanThatIsEnded(t *testing.T) {
 			}
 			return nil
 		}}
-		if _, err := tailer.scanSessions(ctx, w); err == nil || len(tailer.Sources()) > 0 {
-			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
-		}
+		_, err := tailer.scanSessions(ctx, w)
+		says.True(t, err != nil && len(tailer.Sources()) == 0, "error %v, %d logs wait", err, len(tailer.Sources()))
 		if _, err := tailer.Scan(t.Context()); err != nil || len(tailer.Sources()) != 1 {
 			t.Errorf("error %v, %d logs wait", err, len(tailer.Sources()))
 		}

@@ -52,10 +52,9 @@ func TestManyLogs(t *testing.T) {
 		filledPuts, _ := r.store.Requests()
 		r.restart()
 		r.settle()
-		if after, _ := r.store.Requests(); filledPuts != puts+filled || after != filledPuts {
-			t.Errorf("%d puts for %d logs with bytes, and %d more after a restart", filledPuts-puts, filled,
-				after-filledPuts)
-		}
+		after, _ := r.store.Requests()
+		says.True(t, filledPuts == puts+filled && after == filledPuts,
+			"%d puts for %d logs with bytes, and %d more after a restart", filledPuts-puts, filled, after-filledPuts)
 		r.want(fmt.Sprintf("worker-%056x-01000000-%d.err", filled-1, filled-1), "ten bytes\n")
 	})
 }
@@ -115,9 +114,8 @@ func TestManyGrowingLogs(t *testing.T) {
 		puts, lists := r.store.Requests()
 		t.Logf("%d growing logs: %d puts, %d listings", growing, puts, lists)
 		r.settle()
-		if again, _ := r.store.Requests(); again > puts+3+empty/50_000 {
-			t.Errorf("%d puts though nothing grew", again-puts)
-		}
+		again, _ := r.store.Requests()
+		says.True(t, again <= puts+3+empty/50_000, "%d puts though nothing grew", again-puts)
 	})
 }
 

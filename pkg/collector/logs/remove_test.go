@@ -100,10 +100,8 @@ func TestRemovedWhileInUse(t *testing.T) {
 				r.restart()
 				r.shipAll()
 				r.scan()
-				if r.isThere("worker.out") == hidden || r.isThere("other.out") == hidden {
-					t.Errorf("the log in use is there: %t, the other: %t", r.isThere("worker.out"),
-						r.isThere("other.out"))
-				}
+				says.True(t, r.isThere("worker.out") != hidden && r.isThere("other.out") != hidden,
+					"the log in use is there: %t, the other: %t", r.isThere("worker.out"), r.isThere("other.out"))
 				for _, line := range []string{"late\n", "later\n"} {
 					time.Sleep(time.Minute)
 					must.Get(writer.WriteString(line))(t)
@@ -192,7 +190,6 @@ func TestNoTimes(t *testing.T) {
 	r.scan()
 	all, _, err := r.tailer.Sessions()
 	must.OK(t, err)
-	if s := all[0]; !s.LastWrite.IsZero() || !s.Quiet {
-		t.Errorf("last written to at %s, quiet: %t", s.LastWrite, s.Quiet)
-	}
+	s := all[0]
+	says.True(t, s.LastWrite.IsZero() && s.Quiet, "last written to at %s, quiet: %t", s.LastWrite, s.Quiet)
 }

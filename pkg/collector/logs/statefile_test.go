@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // A state file that says what no collector writes is believed nothing: no key outside of the node's logs, and no crash.
@@ -35,9 +36,8 @@ func TestForeignState(t *testing.T) {
 				r.write("raylet.out", "more\n")
 				r.shipAll()
 				r.want("raylet.out", first("a")+"more\n")
-				if keys := r.store.Keys(); len(keys) != 1 {
-					t.Errorf("stored %v", keys)
-				}
+				keys := r.store.Keys()
+				says.True(t, len(keys) == 1, "stored %v", keys)
 			})
 		})
 	}

@@ -92,10 +92,8 @@ func TestForbiddenIsTold(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t)
 			r.play(`mkdir d; write d/secret.out a; write x a; unprivileged; chmod 0 ` + closed + `; ship; drain; ship`)
-			if err := fmt.Sprint(r.tailer.Forbidden()); !strings.Contains(err, "/logs/d") ||
-				!strings.Contains(err, "runAsUser") {
-				t.Errorf("%s: %s", closed, err)
-			}
+			err := fmt.Sprint(r.tailer.Forbidden())
+			says.True(t, strings.Contains(err, "/logs/d") && strings.Contains(err, "runAsUser"), "%s: %s", closed, err)
 			if r.play(`chmod 700 ` + closed + `; ship`); r.tailer.Forbidden() != nil {
 				t.Errorf("%s, once it is readable: %v", closed, r.tailer.Forbidden())
 			}

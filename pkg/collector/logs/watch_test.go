@@ -87,9 +87,8 @@ func TestWatchLimit(t *testing.T) {
 			}
 			cancel()
 			<-ended
-			if len(hook.AllEntries()) != 1 || !strings.Contains(hook.LastEntry().Message, setting) {
-				t.Errorf("logged %v", hook.AllEntries())
-			}
+			says.True(t, len(hook.AllEntries()) == 1 && strings.Contains(hook.LastEntry().Message, setting),
+				"logged %v", hook.AllEntries())
 		})
 	}
 }
@@ -127,9 +126,8 @@ func TestNotices(t *testing.T) {
 		close(flood)
 		cancel()
 		<-ended
-		if n := scans(t, tailer); n < 50 || n > 65 {
-			t.Errorf("%d scans in a minute", n)
-		}
+		n := scans(t, tailer)
+		says.True(t, n >= 50 && n <= 65, "%d scans in a minute", n)
 		for _, dir := range []string{".", "session_2026-11-20_00-00-00_000000_1",
 			"session_2026-11-20_00-00-00_000000_1/logs"} {
 			if watched[tailer.absolutePath(dir)] != 1 {

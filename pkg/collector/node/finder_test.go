@@ -76,9 +76,8 @@ func TestNode(t *testing.T) {
 			got, err := f.Node(t.Context(), session)
 			says.True(t, (err != nil) == (test.want == "") && (err != nil || got.String() == test.want),
 				"got %s, %v, want %q", got, err, test.want)
-			if known, ok := f.Cached(session); ok != (test.want != "") || (ok && known != got) {
-				t.Errorf("known is %s, %t", known, ok)
-			}
+			known, ok := f.Cached(session)
+			says.True(t, ok == (test.want != "") && (!ok || known == got), "known is %s, %t", known, ok)
 		})
 	}
 }
@@ -94,9 +93,8 @@ func TestClockSetBack(t *testing.T) {
 		written := time.Unix(1e9-int64(i)*3600, 0)
 		must.OK(t, os.Chtimes(path, written, written))
 		for range 2 {
-			if got, err := f.Here(session); err != nil || got.String() != id {
-				t.Errorf("got %s, %v, want %s", got, err, id)
-			}
+			got, err := f.Here(session)
+			says.True(t, err == nil && got.String() == id, "got %s, %v, want %s", got, err, id)
 		}
 	}
 }
@@ -105,9 +103,8 @@ func TestRecordedTrees(t *testing.T) {
 	r := recording.Open(t)
 	for name, want := range map[string]string{"head": a, "w1": b, "w2": c} {
 		f := &Finder{Dir: r.TmpRay(name), Head: name == "head"}
-		if got, err := f.Node(t.Context(), session); err != nil || got.String() != want {
-			t.Errorf("%s: %s, %v", name, got, err)
-		}
+		got, err := f.Node(t.Context(), session)
+		says.True(t, err == nil && got.String() == want, "%s: %s, %v", name, got, err)
 	}
 }
 
@@ -117,9 +114,8 @@ func TestManySessions(t *testing.T) {
 	for i := 2 * maxSessions; i > 0; i-- {
 		name := fmt.Sprintf("session_2026-11-20_00-00-00_%06d_1", i)
 		f.rememberNode(name, rayid.Node{1})
-		if _, ok := f.Cached(name); !ok {
-			t.Fatalf("the node of %s is forgotten", name)
-		}
+		_, ok := f.Cached(name)
+		must.True(t, ok, "the node of %s is forgotten", name)
 	}
 	says.Equal(t, len(f.nodes), maxSessions, "sessions are remembered")
 }
@@ -131,9 +127,7 @@ func TestDashboardIsNotAskedOften(t *testing.T) {
 		return nil, errors.New("busy")
 	}}
 	for range 3 {
-		if _, err := f.Node(t.Context(), session); !errors.Is(err, errUnknown) {
-			t.Error(err)
-		}
+		says.ErrorIs(t, says.Err(f.Node(t.Context(), session)), errUnknown)
 	}
 	says.Equal(t, asked, 1, "asked")
 }
@@ -210,9 +204,8 @@ func TestManyNodesOfTheDashboard(t *testing.T) {
 		f := &Finder{Dir: t.TempDir(), IP: "10.0.0.1", Get: func(context.Context, string) (io.ReadCloser, error) {
 			return io.NopCloser(strings.NewReader(answer)), nil
 		}}
-		if got, err := f.Node(t.Context(), session); !errors.Is(err, errUnknown) {
-			t.Errorf("%s: %s, %v", name, got, err)
-		}
+		got, err := f.Node(t.Context(), session)
+		says.True(t, errors.Is(err, errUnknown), "%s: %s, %v", name, got, err)
 	}
 }
 
@@ -226,9 +219,8 @@ func TestOldSessions(t *testing.T) {
 	}
 	for _, scanned := range []string{old, session, old} {
 		must.Get(f.Node(t.Context(), scanned))(t)
-		if node, ok := f.Cached(session); scanned != old && (!ok || node.String() != b) {
-			t.Errorf("events of %s are of node %s, %t", session, node, ok)
-		}
+		node, ok := f.Cached(session)
+		says.True(t, scanned == old || ok && node.String() == b, "events of %s are of node %s, %t", session, node, ok)
 	}
 	if node, ok := f.Cached(session); !ok || node.String() != b {
 		t.Errorf("after the scan of an old session: %s, %t", node, ok)
@@ -288,7 +280,6 @@ func TestListening(t *testing.T) {
 		line("00010000", "raylet"),
 	}, "\n")
 	got, err := rayletSockets(strings.NewReader(list))
-	if want := map[string]string{run: "/tmp/ray", run + "2": "/my files/ray"}; err != nil || !maps.Equal(got, want) {
-		t.Errorf("%q, %v", got, err)
-	}
+	want := map[string]string{run: "/tmp/ray", run + "2": "/my files/ray"}
+	says.True(t, err == nil && maps.Equal(got, want), "%q, %v", got, err)
 }

@@ -169,9 +169,8 @@ func TestCut(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	const whole = "a line\nkey sk-abcdefghij\n"
-	if got := must.Get(io.ReadAll(r.Log(strings.NewReader(whole), 20, 5, 25, true)))(t); string(got) != "****\n" {
-		t.Errorf("the rest of a line: %q", got)
-	}
+	got := must.Get(io.ReadAll(r.Log(strings.NewReader(whole), 20, 5, 25, true)))(t)
+	says.True(t, string(got) == "****\n", "the rest of a line: %q", got)
 }
 
 // TestLastLineEnd: where the last whole line ends.

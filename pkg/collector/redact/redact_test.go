@@ -81,10 +81,9 @@ func TestJSON(t *testing.T) {
 		if strings.Contains(text, "serialized") {
 			var outer struct{ SerializedRuntimeEnv string }
 			must.OK(t, json.Unmarshal(got, &outer))
-			if s := outer.SerializedRuntimeEnv; !json.Valid([]byte(s)) || strings.Contains(s, "a b") ||
-				strings.Contains(s, "token") {
-				t.Errorf("%s became %s", text, got)
-			}
+			s := outer.SerializedRuntimeEnv
+			says.True(t, json.Valid([]byte(s)) && !strings.Contains(s, "a b") && !strings.Contains(s, "token"),
+				"%s became %s", text, got)
 		} else if string(got) != want {
 			t.Errorf("%s became\n%s, want\n%s", text, got, want)
 		}
@@ -140,9 +139,8 @@ func TestOff(t *testing.T) {
 	r.Lines(text)
 	r.JSON(text)
 	r.Register(prometheus.NewRegistry())
-	if all, _ := r.Rules(); all != 0 || string(text) != "password=x" {
-		t.Errorf("%d rules, %q", all, text)
-	}
+	all, _ := r.Rules()
+	says.True(t, all == 0 && string(text) == "password=x", "%d rules, %q", all, text)
 }
 
 // TestMistakes: a wrong setting is named, but an expression is not shown: it may be a secret.
@@ -164,19 +162,17 @@ func TestMistakes(t *testing.T) {
 		`--redact-env="A=hu": want a name`: {Names: []string{"A=hu"}},
 		"no such file":                     {File: file + "x"},
 	} {
-		if _, err := New(s); err == nil || !strings.Contains(err.Error(), want) ||
-			strings.Contains(err.Error(), "hush") {
-			t.Errorf("%v, want %s", err, want)
-		}
+		_, err := New(s)
+		says.True(t, err != nil && strings.Contains(err.Error(), want) && !strings.Contains(err.Error(), "hush"),
+			"%v, want %s", err, want)
 	}
 }
 
 // TestRules: how many expressions read each line is told, and matches are counted by part.
 func TestRules(t *testing.T) {
 	r := redactor(t, []string{"TOKEN"}, `\d{16}`, `secret=\w+`)
-	if all, slow := r.Rules(); all != 3 || slow != 1 {
-		t.Errorf("%d rules, %d read each line", all, slow)
-	}
+	all, slow := r.Rules()
+	says.True(t, all == 3 && slow == 1, "%d rules, %d read each line", all, slow)
 	registry := prometheus.NewRegistry()
 	r.Register(registry)
 	r.For("logs").Lines([]byte("secret=a secret=b TOKEN=c"))
@@ -241,9 +237,8 @@ func TestExposition(t *testing.T) {
 	var got bytes.Buffer
 	must.Get(got.ReadFrom(r.Exposition(strings.NewReader(text))))(t)
 	says.Equal(t, got.String(), want, "got\n%s\nwant\n%s", &got, want)
-	if from := strings.NewReader(text); (*Redactor)(nil).Exposition(from) != from {
-		t.Error("a redactor that is off is in the way")
-	}
+	from := strings.NewReader(text)
+	says.True(t, (*Redactor)(nil).Exposition(from) == from, "a redactor that is off is in the way")
 }
 
 // manyExpressions are twenty such as people use, and four of them have groups.

@@ -74,9 +74,7 @@ func decode(t testing.TB, h *history, lines []byte) {
 	d := NewDecoder(h)
 	for line := range bytes.Lines(lines) {
 		says.True(t, json.Valid(line), "not JSON: %.200s", line)
-		if err := d.Line(t.Context(), line); err != nil {
-			t.Fatalf("%v: %.200s", err, line)
-		}
+		must.OK(t, d.Line(t.Context(), line), "%.200s", line)
 	}
 }
 
@@ -134,9 +132,8 @@ func TestReadsComeBackEqual(t *testing.T) {
 	slices.Sort(got.values)
 	slices.Sort(want.values)
 	says.EqualSlices(t, got.values, want.values, "%d values came back, of %d", len(got.values), len(want.values))
-	if all, present := e.Series(); present > all || all == 0 {
-		t.Errorf("%d series, %d present", all, present)
-	}
+	all, present := e.Series()
+	says.True(t, present <= all && all != 0, "%d series, %d present", all, present)
 
 	some := &history{want: func(name string) bool { return name == "ray_3" }}
 	decode(t, some, lines)
@@ -163,10 +160,9 @@ func TestMetricsAreToldOnce(t *testing.T) {
 	lines := bytes.Clone(e.Lines())
 	h := &history{}
 	decode(t, h, lines)
-	if want := (Metric{"ray_tasks", "gauge", "how many\ntasks"}); h.kinds["ray_tasks"] != want ||
-		bytes.Count(lines, []byte("ray_tasks")) != 1 {
-		t.Errorf("got %+v from %s", h.kinds, lines)
-	}
+	want := (Metric{"ray_tasks", "gauge", "how many\ntasks"})
+	says.True(t, h.kinds["ray_tasks"] == want && bytes.Count(lines, []byte("ray_tasks")) == 1, "got %+v from %s",
+		h.kinds, lines)
 }
 
 // TestLinesTwiceOrLost: lines that are stored twice change nothing; after lines that are missing nothing is told until
@@ -218,9 +214,8 @@ func TestLinesTwiceOrLost(t *testing.T) {
 			t.Errorf("lines up to %d twice: %d values of %d", i, len(got), len(want))
 		}
 		got, untrusted := tell(lines, i)
-		if untrusted == 0 && i < len(lines)-1 && !strings.HasPrefix(lines[i+1], `{"start"`) {
-			t.Errorf("line %d is missing and nobody says so", i)
-		}
+		says.True(t, untrusted != 0 || i >= len(lines)-1 || strings.HasPrefix(lines[i+1], `{"start"`),
+			"line %d is missing and nobody says so", i)
 		for _, v := range got {
 			says.True(t, slices.Contains(want, v), "line %d is missing: made up %s", i, v)
 		}
@@ -265,9 +260,8 @@ func FuzzDecoder(f *testing.F) {
 		d := NewDecoder(h)
 		for line := range bytes.Lines(data) {
 			told := len(h.values)
-			if err := d.Line(t.Context(), line); err != nil && len(h.values) != told {
-				t.Errorf("told something of a line that is refused: %v", err)
-			}
+			err := d.Line(t.Context(), line)
+			says.True(t, err == nil || len(h.values) == told, "told something of a line that is refused: %v", err)
 		}
 	})
 }

@@ -123,12 +123,10 @@ func TestAnswersWithoutEnd(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				r.scrape()
 				runtime.ReadMemStats(&after)
-				if took := after.TotalAlloc - before.TotalAlloc; took > longest/2 {
-					t.Errorf("it took %d bytes of memory", took)
-				}
-				if last := r.log.LastEntry(); last == nil || !strings.Contains(last.Message, errTooLong.Error()) {
-					t.Errorf("it said %v", last)
-				}
+				took := after.TotalAlloc - before.TotalAlloc
+				says.True(t, took <= longest/2, "it took %d bytes of memory", took)
+				last := r.log.LastEntry()
+				says.True(t, last != nil && strings.Contains(last.Message, errTooLong.Error()), "it said %v", last)
 			})
 		}
 	}
@@ -148,9 +146,8 @@ func TestAnswerInDrops(t *testing.T) {
 	r.limit = 200 * time.Millisecond
 	r.scrape()
 	<-ended
-	if last := r.log.LastEntry(); last == nil || !strings.Contains(last.Message, context.DeadlineExceeded.Error()) {
-		t.Errorf("it said %v", last)
-	}
+	last := r.log.LastEntry()
+	says.True(t, last != nil && strings.Contains(last.Message, context.DeadlineExceeded.Error()), "it said %v", last)
 }
 
 // lineSlack is how much longer than partBytes a part may be: the rest of its last line.

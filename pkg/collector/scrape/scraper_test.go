@@ -195,9 +195,8 @@ func TestRealExpositions(t *testing.T) {
 			}
 		}
 	}
-	if m := got.kinds["ray_tasks"]; m.Type != "gauge" || m.Help == "" {
-		t.Errorf("ray_tasks is %+v", m)
-	}
+	m := got.kinds["ray_tasks"]
+	says.True(t, m.Type == "gauge" && m.Help != "", "ray_tasks is %+v", m)
 	recorder := httptest.NewRecorder()
 	r.Latest().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics/ray", nil))
 	says.True(t, bytes.Equal(recorder.Body.Bytes(), text), "the last read is offered as %d bytes, of %d",
@@ -246,14 +245,12 @@ last 1e400`
 		`last{` + suffix + `}`:                                                     math.Inf(1),
 	} {
 		name = fmt.Sprintf("%d %s", r.clock.UnixMilli(), strings.ReplaceAll(name, ",le", ", le"))
-		if v, ok := got.at[name]; !ok || v != want {
-			t.Errorf("%s: got %v %t, want %v", name, v, ok, want)
-		}
+		v, ok := got.at[name]
+		says.True(t, ok && v == want, "%s: got %v %t, want %v", name, v, ok, want)
 	}
 	says.Equal(t, len(got.at), 8, "%d values: %v", len(got.at), got.at)
-	if m := got.kinds["a"]; m.Type != "gauge" || m.Help != "what a is" {
-		t.Errorf("a is %+v", m)
-	}
+	m := got.kinds["a"]
+	says.True(t, m.Type == "gauge" && m.Help == "what a is", "a is %+v", m)
 }
 
 // TestEndpointsThatFail: one that hangs, one that is gone, one that sends no end and one that ends before its first
@@ -311,9 +308,8 @@ func TestEndpointsThatFail(t *testing.T) {
 		return n
 	}
 	for _, name := range []string{"e", "f"} {
-		if m := got.kinds[name]; m.Type != "gauge" {
-			t.Errorf("%s is described as %v, by the read that failed", name, m)
-		}
+		m := got.kinds[name]
+		says.True(t, m.Type == "gauge", "%s is described as %v, by the read that failed", name, m)
 	}
 	for _, c := range []struct {
 		name string
@@ -385,9 +381,8 @@ func TestLongNames(t *testing.T) {
 	})
 	for range 20 {
 		r.scrape()
-		if all, _ := r.encoder.Series(); all > minAnswer/60_000+1 {
-			t.Fatalf("%d series of 60 KB are held", all)
-		}
+		all, _ := r.encoder.Series()
+		must.True(t, all <= minAnswer/60_000+1, "%d series of 60 KB are held", all)
 	}
 }
 
@@ -452,9 +447,8 @@ func TestClockSteps(t *testing.T) {
 		for at, v := range values {
 			key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, at, name,
 				r.stream.ports[0])
-			if stored, ok := got.at[key]; !ok || stored != v {
-				t.Errorf("%s: %v %t, want %v", key, stored, ok, v)
-			}
+			stored, ok := got.at[key]
+			says.True(t, ok && stored == v, "%s: %v %t, want %v", key, stored, ok, v)
 		}
 	}
 	said := 0
@@ -505,9 +499,8 @@ func TestReadCutOff(t *testing.T) {
 	for name, want := range map[string]float64{"a": 3, "b": 2} {
 		key := fmt.Sprintf(`%d %s{instance="127.0.0.1:%d", job="ray", ray_io_cluster="lab"}`, r.clock.UnixMilli(), name,
 			r.stream.ports[0])
-		if v, ok := got.at[key]; !ok || v != want {
-			t.Errorf("%s: %v %t, want %v", key, v, ok, want)
-		}
+		v, ok := got.at[key]
+		says.True(t, ok && v == want, "%s: %v %t, want %v", key, v, ok, want)
 	}
 }
 
@@ -524,9 +517,8 @@ func TestFilesOfTheSession(t *testing.T) {
 		path := filepath.Join(folder, portFile+node.String())
 		must.OK(t, os.RemoveAll(path))
 		must.OK(t, plant(path))
-		if found, err := metricsPorts(r.dir, session, node, true, "127.0.0.1"); err == nil {
-			t.Errorf("%s: ports %v", name, found)
-		}
+		found, err := metricsPorts(r.dir, session, node, true, "127.0.0.1")
+		says.True(t, err != nil, "%s: ports %v", name, found)
 	}
 	r.scrape()
 	says.True(t, len(r.hours) == 0, "appended %q", r.hours)
@@ -547,9 +539,7 @@ func FuzzExposition(f *testing.F) {
 		v := &values{at: make(map[string]float64), kinds: make(map[string]samples.Metric)}
 		d := samples.NewDecoder(v)
 		for line := range bytes.Lines(e.Lines()) {
-			if err := d.Line(t.Context(), line); err != nil {
-				t.Fatalf("%v: %s", err, line)
-			}
+			must.OK(t, d.Line(t.Context(), line), line)
 		}
 	})
 }

@@ -35,9 +35,8 @@ func TestFullDiskStopsNoShipping(t *testing.T) {
 			r.once(t, 1)
 		}
 		says.OK(t, r.Flush(t.Context()))
-		if joined, overlap := decompress(t, r.store, a.key); joined != string(a.data) || overlap != 0 {
-			t.Errorf("stored %q with %d bytes twice", joined, overlap)
-		}
+		joined, overlap := decompress(t, r.store, a.key)
+		says.True(t, joined == string(a.data) && overlap == 0, "stored %q with %d bytes twice", joined, overlap)
 		warned := 0
 		for _, e := range r.logged.AllEntries() {
 			if err, ok := e.Data["error"].(error); ok && (errors.Is(err, syscall.EEXIST) ||
@@ -59,13 +58,11 @@ func TestNotesAge(t *testing.T) {
 				note{Stream: fmt.Sprintf("%d-%d", hour, i), Length: 2, Size: 1}))
 		}
 	}
-	if n := len(l.notes); n < 24*7*2 || n > (24*7+2)*2 {
-		t.Errorf("%d streams are remembered", n)
-	}
+	n := len(l.notes)
+	says.True(t, n >= 24*7*2 && n <= (24*7+2)*2, "%d streams are remembered", n)
 	says.True(t, l.fileLines <= 2*len(l.notes)+leastRewrite, "%d lines of %d notes", l.fileLines, len(l.notes))
-	if _, ok := l.lengthOf("239-1", 0, 1); !ok {
-		t.Error("the last note is forgotten")
-	}
+	_, ok := l.lengthOf("239-1", 0, 1)
+	says.True(t, ok, "the last note is forgotten")
 }
 
 // TestNotesAreBounded: more streams than that are not remembered, whatever their age.
@@ -75,9 +72,8 @@ func TestNotesAreBounded(t *testing.T) {
 		l.keepNote(note{Stream: fmt.Sprint(i), Time: int64(i)})
 		l.pruneNotes(time.Unix(int64(i), 0))
 	}
-	if n := len(l.notes); n > maxNoted || n < maxNoted/2 {
-		t.Errorf("%d streams are remembered", n)
-	}
+	n := len(l.notes)
+	says.True(t, n <= maxNoted && n >= maxNoted/2, "%d streams are remembered", n)
 	says.True(t, l.notes[fmt.Sprint(2*maxNoted)] != nil, "a new stream is forgotten")
 }
 
@@ -92,9 +88,8 @@ func TestTornLine(t *testing.T) {
 	must.OK(t, l.addNote(now, note{Stream: "b", Length: 7, Size: 1}))
 	again := must.Get(openLengthLog(dir, now))(t)
 	a, _ := again.lengthOf("a", 0, 1)
-	if b, _ := again.lengthOf("b", 0, 1); a != 5 || b != 7 {
-		t.Errorf("lengths %d and %d", a, b)
-	}
+	b, _ := again.lengthOf("b", 0, 1)
+	says.True(t, a == 5 && b == 7, "lengths %d and %d", a, b)
 }
 
 // TestEndOfShortCompressedChunk: a compressed chunk that is stored in more bytes than it has does not move the end
@@ -116,9 +111,8 @@ func TestEndOfShortCompressedChunk(t *testing.T) {
 func TestStreamsAskedForAgain(t *testing.T) {
 	logs := &Group{Logs: true}
 	const node = "log/lab_default/session_1/00000000000000000000000000000000000000000000000000000001/"
-	if got := logs.listingPrefix(node + "logs/a"); got != node {
-		t.Fatalf("the folder is %q", got)
-	}
+	got := logs.listingPrefix(node + "logs/a")
+	must.True(t, got == node, "the folder is %q", got)
 	store := &storetest.Store{}
 	put := func(key, data string) {
 		t.Helper()
@@ -167,8 +161,7 @@ func TestListingsOfPastSessions(t *testing.T) {
 		must.OK(t, store.Create(t.Context(), layout.LogChunkKey(log(0), 2, layout.Plain), strings.NewReader("345")))
 		tail := must.Get(l.lastChunk(t.Context(), logs, log(0), false))(t)
 		says.True(t, tail != nil && tail.streamEnd(logs, log(0), &lengthLog{}) == 5, "the log ends at %+v", tail)
-		if _, lists := store.Requests(); lists != sessions+1 {
-			t.Errorf("%d listings", lists)
-		}
+		_, lists := store.Requests()
+		says.True(t, lists == sessions+1, "%d listings", lists)
 	})
 }

@@ -76,9 +76,8 @@ func TestRefusedLogsStopNoOther(t *testing.T) {
 					for i := range 5 {
 						good.write("another line\n")
 						r.Wake()
-						if took := storedAfter(good, time.Hour); took > 2*DefaultPushInterval {
-							t.Errorf("line %d is stored after %v", i, took)
-						}
+						took := storedAfter(good, time.Hour)
+						says.True(t, took <= 2*DefaultPushInterval, "line %d is stored after %v", i, took)
 						time.Sleep(quiet / 3)
 					}
 					late.write("the last line\n")
@@ -118,9 +117,8 @@ func TestRefusedLogIsNamed(t *testing.T) {
 		bad[0].write("text\n")
 		r.Start()
 		time.Sleep(24 * time.Hour)
-		if puts, _ := r.store.Requests(); puts < 24 || puts > 24*8 {
-			t.Errorf("%d puts in a day", puts)
-		}
+		puts, _ := r.store.Requests()
+		says.True(t, puts >= 24 && puts <= 24*8, "%d puts in a day", puts)
 		refused := r.metric(t, "refused")
 		says.Equal(t, refused, 1, "refused")
 		named := 0
@@ -167,9 +165,8 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		small.write("a line\n")
 		r.Wake()
-		if took := storedAfter(small, time.Hour); took > 2*DefaultPushInterval {
-			t.Errorf("the small log is stored after %v", took)
-		}
+		took := storedAfter(small, time.Hour)
+		says.True(t, took <= 2*DefaultPushInterval, "the small log is stored after %v", took)
 		for _, m := range large {
 			storedAfter(m, 5*time.Minute)
 			got, err := r.store.Joined(m.key, func(key string) (string, int64) {
@@ -180,12 +177,10 @@ func TestBodiesThatAreTooLarge(t *testing.T) {
 				len(m.data), err)
 		}
 		// 12 chunks of half a MiB would do; before they are known to, each log may be tried in larger ones.
-		if puts, _ := r.store.Requests(); puts > 6*(21+5) {
-			t.Errorf("%d puts", puts)
-		}
-		if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "too_large")); n < 4 || n > 6*4 {
-			t.Errorf("%v errors of this kind", n)
-		}
+		puts, _ := r.store.Requests()
+		says.True(t, puts <= 6*(21+5), "%d puts", puts)
+		n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "too_large"))
+		says.True(t, n >= 4 && n <= 6*4, "%v errors of this kind", n)
 		r.Shipper.Close(t.Context())
 	})
 }
@@ -234,16 +229,14 @@ func TestSlowLink(t *testing.T) {
 				for range 10 {
 					small.write("a line\n")
 					r.Wake()
-					if took := storedAfter(small, time.Hour); took > 2*push {
-						t.Errorf("the small log is stored after %v", took)
-					}
+					took := storedAfter(small, time.Hour)
+					says.True(t, took <= 2*push, "the small log is stored after %v", took)
 				}
 				began := time.Now()
 				before := storedOf(large)
 				time.Sleep(20 * time.Minute)
-				if rate := float64(storedOf(large)-before) / time.Since(began).Seconds(); rate < 12_000 {
-					t.Errorf("%.0f bytes a second are stored of the large logs", rate)
-				}
+				rate := float64(storedOf(large)-before) / time.Since(began).Seconds()
+				says.True(t, rate >= 12_000, "%.0f bytes a second are stored of the large logs", rate)
 				small.write("the last line\n")
 				closing, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
@@ -255,9 +248,8 @@ func TestSlowLink(t *testing.T) {
 				says.True(t, err != nil && strings.HasPrefix(err.Error(), "6 files or event streams"), "Flush: %v", err)
 				says.Equal(t, storedOf([]*memory{small}), int64(len(small.data)),
 					"the small log is not stored at the end")
-				if n := storedOf(large) - before; n < 100_000 {
-					t.Errorf("%d bytes of the large logs were stored in the last 20 s", n)
-				}
+				n := storedOf(large) - before
+				says.True(t, n >= 100_000, "%d bytes of the large logs were stored in the last 20 s", n)
 			})
 		})
 	}
@@ -279,9 +271,8 @@ func TestFlushOverASlowLink(t *testing.T) {
 		r.store.Link = storetest.NewLink(20_000)
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
-		if err := r.Flush(ctx); err == nil || !strings.HasPrefix(err.Error(), "1 files or event streams") {
-			t.Errorf("Flush: %v", err)
-		}
+		err := r.Flush(ctx)
+		says.True(t, err != nil && strings.HasPrefix(err.Error(), "1 files or event streams"), "Flush: %v", err)
 		says.True(t, large.pos >= 64<<10, "%d bytes of the large log are stored", large.pos)
 	})
 }
@@ -309,9 +300,8 @@ func TestPutUnderWayHoldsUpNoOther(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		good.write("a line\n")
 		r.Wake()
-		if took := storedAfter(good, time.Hour); took > 3*time.Second {
-			t.Errorf("stored after %v", took)
-		}
+		took := storedAfter(good, time.Hour)
+		says.True(t, took <= 3*time.Second, "stored after %v", took)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		r.Shipper.Close(ctx)
@@ -356,9 +346,8 @@ func TestStoreThatIsIllAgain(t *testing.T) {
 		r.Wake()
 		_, before := r.store.Requests()
 		time.Sleep(time.Hour)
-		if _, lists := r.store.Requests(); lists-before > 150 {
-			t.Errorf("%d listings in an hour", lists-before)
-		}
+		_, lists := r.store.Requests()
+		says.True(t, lists-before <= 150, "%d listings in an hour", lists-before)
 		dead.Store(false)
 		time.Sleep(2 * time.Minute)
 		for _, m := range sources {

@@ -15,6 +15,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 )
 
@@ -126,14 +127,11 @@ func (r *rig) restart(t *testing.T, dir string, change func(*Options), log logru
 
 func (r *rig) once(t *testing.T, want int) {
 	t.Helper()
-	if got, _, err := r.ShipOnce(t.Context()); err != nil || got != want {
-		t.Fatalf("shipped %d chunks, %v, want %d", got, err, want)
-	}
+	got, _, err := r.ShipOnce(t.Context())
+	must.True(t, err == nil && got == want, "shipped %d chunks, %v, want %d", got, err, want)
 }
 
 func (r *rig) want(t *testing.T, keys ...string) {
 	t.Helper()
-	if got := strings.ReplaceAll(strings.Join(r.store.Keys(), " "), base, ""); got != strings.Join(keys, " ") {
-		t.Errorf("stored %s, want %s", got, strings.Join(keys, " "))
-	}
+	says.Equal(t, strings.ReplaceAll(strings.Join(r.store.Keys(), " "), base, ""), strings.Join(keys, " "), "stored")
 }

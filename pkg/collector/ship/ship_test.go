@@ -65,12 +65,10 @@ func TestFolderIsListedOnce(t *testing.T) {
 		late.write("x")
 		r.sources = append(r.sources, late)
 		must.OK(t, r.Flush(t.Context()))
-		if puts, lists := r.store.Requests(); puts != 52 || lists != 1 {
-			t.Errorf("%d puts, %d listings", puts, lists)
-		}
-		if got := r.store.Object(base + "07.@00000000000000000002"); string(got) != "xt\n" {
-			t.Errorf("went on with %q", got)
-		}
+		puts, lists := r.store.Requests()
+		says.True(t, puts == 52 && lists == 1, "%d puts, %d listings", puts, lists)
+		got := r.store.Object(base + "07.@00000000000000000002")
+		says.True(t, string(got) == "xt\n", "went on with %q", got)
 	})
 }
 
@@ -125,9 +123,8 @@ func TestFaults(t *testing.T) {
 					return w, o
 				})
 				says.True(t, err == nil && string(got) == string(a.data), "stored %q, %v, want %q", got, err, a.data)
-				if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", test.kind)); n != 2 {
-					t.Errorf("%v errors of kind %s", n, test.kind)
-				}
+				says.Equal(t, testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", test.kind)), 2,
+					"errors of kind %s", test.kind)
 				warnings, recovered := 0, false
 				for _, e := range r.logged.AllEntries() {
 					if e.Level == logrus.WarnLevel {
@@ -174,9 +171,7 @@ func TestDeadBackendIsOnlyProbed(t *testing.T) {
 		says.True(t, warnings <= 130, "%d warnings in an hour", warnings)
 		dead.Store(false)
 		time.Sleep(2 * time.Minute)
-		if n := len(r.store.Keys()); n != 100 {
-			t.Errorf("%d of 100 stored after the backend came back", n)
-		}
+		says.Equal(t, len(r.store.Keys()), 100, "of 100 stored after the backend came back")
 		r.Shipper.Close(t.Context())
 	})
 }
@@ -193,9 +188,8 @@ func TestFailingSourceStopsNoOther(t *testing.T) {
 			time.Sleep(2 * time.Second)
 		}
 		r.Shipper.Close(t.Context())
-		if n := len(r.store.Keys()); n < 55 {
-			t.Errorf("%d chunks of the other source", n)
-		}
+		n := len(r.store.Keys())
+		says.True(t, n >= 55, "%d chunks of the other source", n)
 		if n := testutil.ToFloat64(r.Shipper.metrics.errors.WithLabelValues("logs", "source")); n < 3 || n > 12 {
 			t.Errorf("%v errors of the source in 2 minutes", n)
 		}
@@ -249,9 +243,8 @@ func TestTakenKeyThatIsNotListed(t *testing.T) {
 		r.listings.store = &storetest.Store{} // lists nothing
 		a.write("mine\n")
 		time.Sleep(time.Second)
-		if _, _, err := r.ShipOnce(t.Context()); err == nil || !strings.Contains(err.Error(), "another program") {
-			t.Errorf("error %v", err)
-		}
+		_, _, err := r.ShipOnce(t.Context())
+		says.True(t, err != nil && strings.Contains(err.Error(), "another program"), "error %v", err)
 	})
 }
 

@@ -50,9 +50,8 @@ func TestOddEventsAreKept(t *testing.T) {
 					"stored under %s", key)
 			}
 			says.Equal(t, n, 3, "%d events are kept: %q", n, k.streams)
-			if n := testutil.ToFloat64(s.metrics.misplaced.WithLabelValues(test.reason)); n != 1 {
-				t.Errorf("%v are counted for %s", n, test.reason)
-			}
+			says.Equal(t, testutil.ToFloat64(s.metrics.misplaced.WithLabelValues(test.reason)), 1, "are counted for %s",
+				test.reason)
 		})
 	}
 }
@@ -67,13 +66,11 @@ func TestCrowdedBatchIsKept(t *testing.T) {
 		}
 		var k kept
 		s := newSink(t, &k, nil)
-		if w := post(s, "["+b.String()[1:]+"]"); w.Code != 200 {
-			t.Fatal(w.Code, w.Body)
-		}
+		w := post(s, "["+b.String()[1:]+"]")
+		must.True(t, w.Code == 200, "%v %v", w.Code, w.Body)
 		rest := k.streams["log/lab_default/session_a/node_events/"+node.String()+"-2000-01-01-00"]
-		if len(k.streams) != maxStreams+1 || strings.Count(rest, "\n") != extra {
-			t.Errorf("%d streams, %d lines in the last", len(k.streams), strings.Count(rest, "\n"))
-		}
+		says.True(t, len(k.streams) == maxStreams+1 && strings.Count(rest, "\n") == extra,
+			"%d streams, %d lines in the last", len(k.streams), strings.Count(rest, "\n"))
 		says.Equal(t, testutil.ToFloat64(s.metrics.misplaced.WithLabelValues("crowded")), extra, "counted")
 
 		b.Reset()
@@ -105,10 +102,9 @@ func TestRefused(t *testing.T) {
 	}
 	says.Equal(t, r.Lasting(now.Add(time.Minute), true), "no folder", "lasting")
 	r.forgetAccepted(map[string]int32{"b": 0}) // another session's: those that were refused for no session may be among them
-	if err := r.Err(); err == nil ||
-		err.Error() != "2 batches of events were refused and not accepted later: no folder" {
-		t.Errorf("%v", err)
-	}
+	err := r.Err()
+	says.True(t, err != nil && err.Error() == "2 batches of events were refused and not accepted later: no folder",
+		"%v", err)
 	r.forgetAccepted(map[string]int32{"b": 0, "a": 1})
 	must.OK(t, r.Err())
 	for i := range 10_000 {

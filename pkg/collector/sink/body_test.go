@@ -109,13 +109,10 @@ func TestTricklingBody(t *testing.T) {
 			_ = answer.Body.Close()
 			says.Equal(t, answer.StatusCode, 200, "a good batch is answered")
 		}
-		if n := s.bodies.taken.Load(); n > 20*firstBytes {
-			t.Errorf("%d bytes of memory are taken by bodies of which hardly anything came", n)
-		}
+		n := s.bodies.taken.Load()
+		says.True(t, n <= 20*firstBytes, "%d bytes of memory are taken by bodies of which hardly anything came", n)
 		trickles.Wait()
-		if n := s.bodies.taken.Load(); n != 0 {
-			t.Errorf("%d bytes of memory are not given back", n)
-		}
+		says.Equal(t, s.bodies.taken.Load(), 0, "bytes of memory are not given back")
 		says.Equal(t, testutil.ToFloat64(s.metrics.slow), 20, "slow requests are counted")
 	})
 }
@@ -143,9 +140,7 @@ func TestPace(t *testing.T) {
 					test.pause)
 				says.True(t, status == test.status && took <= test.most, "answered %d after %v, want %d within %v",
 					status, took, test.status, test.most)
-				if n := s.bodies.taken.Load(); n != 0 {
-					t.Errorf("%d bytes of memory are not given back", n)
-				}
+				says.Equal(t, s.bodies.taken.Load(), 0, "bytes of memory are not given back")
 			})
 		})
 	}
@@ -163,16 +158,14 @@ func TestSpares(t *testing.T) {
 		}
 		time.Sleep(keepFor - time.Second)
 		for range maxSpares {
-			if spare := s.takeAny(); len(spare) != 0 || cap(spare) != 1<<20 {
-				t.Errorf("%d bytes of %d", len(spare), cap(spare))
-			}
+			spare := s.takeAny()
+			says.True(t, len(spare) == 0 && cap(spare) == 1<<20, "%d bytes of %d", len(spare), cap(spare))
 		}
 		says.True(t, s.takeAny() == nil, "one more is kept")
 		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor - time.Second)
-		if got := s.getBuffer(2 << 20); len(got) != 0 || cap(got) < 2<<20 {
-			t.Errorf("%d bytes of %d, want room for 2 MiB", len(got), cap(got))
-		}
+		got := s.getBuffer(2 << 20)
+		says.True(t, len(got) == 0 && cap(got) >= 2<<20, "%d bytes of %d, want room for 2 MiB", len(got), cap(got))
 		s.putBuffer(nil) // an empty body's
 		s.putBuffer(make([]byte, 1<<20))
 		time.Sleep(keepFor + time.Second)
@@ -189,12 +182,10 @@ func TestAnnouncedBodies(t *testing.T) {
 	one, two := m.newBody(t.Context(), size-100), m.newBody(t.Context(), size-100)
 	must.True(t, one != nil && one.taken == firstBytes && two != nil && two.taken == firstBytes, "%+v, %+v", one, two)
 	must.OK(t, m.fillBody(one, strings.NewReader(strings.Repeat("x", size-100)), size-100))
-	if len(one.bytes) != size-100 || one.taken != size-100 || cap(one.bytes) != size {
-		t.Errorf("%d bytes, of %d, take %d", len(one.bytes), cap(one.bytes), one.taken)
-	}
+	says.True(t, len(one.bytes) == size-100 && one.taken == size-100 && cap(one.bytes) == size,
+		"%d bytes, of %d, take %d", len(one.bytes), cap(one.bytes), one.taken)
 	m.releaseBody(one)
 	m.releaseBody(two)
-	if n := m.taken.Load(); n != 0 || !m.memory.TryAcquire(m.max) {
-		t.Errorf("%d bytes are still taken", n)
-	}
+	n := m.taken.Load()
+	says.True(t, n == 0 && m.memory.TryAcquire(m.max), "%d bytes are still taken", n)
 }

@@ -138,9 +138,8 @@ func TestAbsurdTimesAreNow(t *testing.T) {
 			`"timestamp":"2000-01-04T00:00:00Z"`, `"timestamp":null`} {
 			events = append(events, `{"sessionName":"session_a",`+at+`}`)
 		}
-		if w := post(s, "["+strings.Join(events, ",")+"]"); w.Code != 200 {
-			t.Fatal(w.Code, w.Body)
-		}
+		w := post(s, "["+strings.Join(events, ",")+"]")
+		must.True(t, w.Code == 200, "%v %v", w.Code, w.Body)
 		// The bubble's clock begins at 2000-01-01.
 		want := "log/lab_default/session_a/node_events/" + node.String() + "-2000-01-01-00"
 		says.Equal(t, len(k.streams), 1, "kept %q", k.streams)
@@ -188,9 +187,7 @@ func TestRefusals(t *testing.T) {
 			response.Is(t, w, test.status, test.text, "%d %s, want %d %s", w.Code, w.Body, test.status, test.text)
 			says.True(t, k.streams == nil, "kept %q", k.streams)
 			says.Equal(t, testutil.ToFloat64(s.metrics.refused.WithLabelValues(test.reason)), test.events, "counted")
-			if n := s.bodies.taken.Load(); n != 0 {
-				t.Errorf("%d bytes of memory are not given back", n)
-			}
+			says.Equal(t, s.bodies.taken.Load(), 0, "bytes of memory are not given back")
 		})
 	}
 }
@@ -245,12 +242,9 @@ func TestBodiesOfAnyForm(t *testing.T) {
 					r.Header.Set("Content-Type", "application/json; charset=utf-8")
 					w := httptest.NewRecorder()
 					s.ServeHTTP(w, r)
-					if want := map[bool]int{true: 200, false: 413}[limit == int64(len(body))]; w.Code != want {
-						t.Fatalf("limit %d: %d %.200s, want %d", limit, w.Code, w.Body, want)
-					}
-					if n := s.bodies.taken.Load(); n != 0 {
-						t.Errorf("%d bytes of memory are not given back", n)
-					}
+					want := map[bool]int{true: 200, false: 413}[limit == int64(len(body))]
+					must.True(t, w.Code == want, "limit %d: %d %.200s, want %d", limit, w.Code, w.Body, want)
+					says.Equal(t, s.bodies.taken.Load(), 0, "bytes of memory are not given back")
 				}
 			}
 		})
@@ -272,18 +266,15 @@ func TestMemoryIsBounded(t *testing.T) {
 		synctest.Wait()
 
 		start := time.Now()
-		if w := post(s, body); w.Code != 503 || w.Header().Get("Retry-After") != "1" ||
-			time.Since(start) != memoryWait {
-			t.Errorf("%d %s after %v", w.Code, w.Body, time.Since(start))
-		}
+		w := post(s, body)
+		says.True(t, w.Code == 503 && w.Header().Get("Retry-After") == "1" && time.Since(start) == memoryWait,
+			"%d %s after %v", w.Code, w.Body, time.Since(start))
 		codes := make(chan int, maxWaiting+10)
 		for range maxWaiting + 10 {
 			requests.Go(func() { codes <- post(s, body).Code })
 		}
 		synctest.Wait()
-		if n := len(codes); n != 10 {
-			t.Errorf("%d requests were sent away at once, want 10", n)
-		}
+		says.Equal(t, len(codes), 10, "requests were sent away at once")
 		_, _ = io.WriteString(done, body[500:])
 		requests.Wait()
 		close(codes)
@@ -307,9 +298,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		o := Options{Spool: &kept{}, Root: "log", Namespace: "default", Cluster: "lab", Log: silent.Logger(),
 			Registerer: prometheus.NewRegistry()}
 		change(&o)
-		if _, err := New(o); err == nil {
-			t.Errorf("%s: accepted", name)
-		}
+		says.True(t, says.Err(New(o)) != nil, "%s: accepted", name)
 	}
 }
 
@@ -323,9 +312,8 @@ func TestRecording(t *testing.T) {
 			for _, e := range p.Body {
 				want = append(want, string(e))
 			}
-			if w := post(s, string(array(p.Body))); w.Code != 200 {
-				t.Fatal(w.Code, w.Body)
-			}
+			w := post(s, string(array(p.Body)))
+			must.True(t, w.Code == 200, "%v %v", w.Code, w.Body)
 		}
 	}
 	var got []string
@@ -375,9 +363,8 @@ func FuzzSink(f *testing.F) {
 				"kept under %q", key)
 			for l := range strings.Lines(lines) {
 				var e map[string]any
-				if err := json.Unmarshal([]byte(l), &e); err != nil || !strings.HasSuffix(l, "}\n") {
-					t.Fatalf("kept the line %q: %v", l, err)
-				}
+				err := json.Unmarshal([]byte(l), &e)
+				must.True(t, err == nil && strings.HasSuffix(l, "}\n"), "kept the line %q: %v", l, err)
 				n++
 			}
 		}

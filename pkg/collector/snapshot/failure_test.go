@@ -113,9 +113,8 @@ func TestRayRestartsWithinRound(t *testing.T) {
 	r.Round(t.Context())
 	r.Round(t.Context())
 	must.OK(t, r.end(t))
-	if old, now := r.last(recorded, "/events"), r.last(next, "/events"); old != "" || now != `2` {
-		t.Errorf("stored %q with the old session, %q with the new one", old, now)
-	}
+	old, now := r.last(recorded, "/events"), r.last(next, "/events")
+	says.True(t, old == "" && now == `2`, "stored %q with the old session, %q with the new one", old, now)
 }
 
 // TestDeletedFolder: a program that cleans /tmp deletes the folder of the snapshots' state. Snapshots go on when it is
@@ -246,9 +245,8 @@ func TestStoreThatIsDown(t *testing.T) {
 		}
 	}
 	round()
-	if lines := len(r.logged.AllEntries()); lines == 0 || lines > 3 {
-		t.Errorf("%d lines in the log", lines)
-	}
+	lines := len(r.logged.AllEntries())
+	says.True(t, lines != 0 && lines <= 3, "%d lines in the log", lines)
 	r.store.Fault = nil
 	r.restart(t, func(o *Options) {
 		o.Prepare = func(context.Context, string) error { return errors.New("mark session: the store is down") }
@@ -373,12 +371,9 @@ func TestLargeAnswers(t *testing.T) {
 	r := newRig(t, map[string]string{"/api/version": version(recorded), "/logical/actors": actors,
 		"/events": `["` + strings.Repeat("x", answer.MaxRow-10) + `"]`})
 	r.Round(t.Context())
-	if got := r.last(recorded, "/logical/actors"); got != actors {
-		t.Errorf("%d bytes are stored of %d", len(got), len(actors))
-	}
-	if got := r.last(recorded, "/events"); len(got) != answer.MaxRow-6 {
-		t.Errorf("%d bytes are stored of one long string", len(got))
-	}
+	got := r.last(recorded, "/logical/actors")
+	says.True(t, got == actors, "%d bytes are stored of %d", len(got), len(actors))
+	says.Equal(t, len(r.last(recorded, "/events")), answer.MaxRow-6, "bytes are stored of one long string")
 }
 
 // TestFiguresOfMany: whatever a dashboard answers in the figures of a node takes no more memory than a few times its
@@ -451,9 +446,8 @@ func TestManyURLsAreBounded(t *testing.T) {
 		r := newRig(t, answers)
 		r.restart(t, func(o *Options) { o.MaxBytes, o.Additional = most, urls })
 		round(r)
-		if stored := r.session.Bytes; stored == 0 || stored > most {
-			t.Errorf("%s: %d bytes are stored of %d", name, stored, most)
-		}
+		stored := r.session.Bytes
+		says.True(t, stored != 0 && stored <= most, "%s: %d bytes are stored of %d", name, stored, most)
 		must.OK(t, r.Finish(t.Context()))
 		if stored := r.session.Bytes; stored <= most || stored > 2*most {
 			t.Errorf("%s: %d bytes are stored in the end, want what was kept too", name, stored)

@@ -198,9 +198,8 @@ func TestRecordedDashboard(t *testing.T) {
 	r.Round(t.Context())
 	r.restart(t, nil)
 	r.Round(t.Context())
-	if n := len(r.store.Keys()); n != total {
-		t.Errorf("%d objects after rounds in which nothing changed, %d before", n, total)
-	}
+	n := len(r.store.Keys())
+	says.True(t, n == total, "%d objects after rounds in which nothing changed, %d before", n, total)
 	says.Equal(t, r.dashboard.count("/cluster_id"), 1, "/cluster_id was asked for")
 	says.Equal(t, r.dashboard.count("/api/data/datasets/04000000"), 1, "the datasets of an ended job were asked for")
 
@@ -213,9 +212,8 @@ func TestRecordedDashboard(t *testing.T) {
 		Store: [2]int64{332441, 300000000}, DiskIO: [2]int64{36221, 88784}, Net: [2]int64{14776, 4775}, Workers: 9}
 	says.Equal(t, fmt.Sprint(s), fmt.Sprint(want), "sample %+v, want %+v", s, want)
 	// A node-day at a sample each 30 s.
-	if bytes := len(lines[0]) * 2880; bytes > 1<<20 {
-		t.Errorf("%d bytes a node-day", bytes)
-	}
+	bytes := len(lines[0]) * 2880
+	says.True(t, bytes <= 1<<20, "%d bytes a node-day", bytes)
 }
 
 func TestOnlyChangesAreStored(t *testing.T) {
@@ -274,9 +272,8 @@ func TestEndOfSession(t *testing.T) {
 			r.restart(t, nil)
 			r.dashboard.set("/api/version", version("session_2026-11-21_00-00-00_000000_1"))
 			r.Round(t.Context())
-			if _, err := os.Stat(filepath.Join(r.dir, recorded)); !os.IsNotExist(err) {
-				t.Errorf("the state of the session that is over: %v", err)
-			}
+			_, err := os.Stat(filepath.Join(r.dir, recorded))
+			says.True(t, os.IsNotExist(err), "the state of the session that is over: %v", err)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -320,13 +317,11 @@ func TestAllowance(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	says.True(t, r.session.Bytes <= 10_000, "%d bytes stored of 10,000", r.session.Bytes)
-	if n := r.stored(t, recorded)["/events"]; n < 10 || n > 50 {
-		t.Errorf("%d versions", n)
-	}
+	n := r.stored(t, recorded)["/events"]
+	says.True(t, n >= 10 && n <= 50, "%d versions", n)
 	must.OK(t, r.end(t))
-	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":199,`) {
-		t.Errorf("the last version is %.20s", got)
-	}
+	got := r.last(recorded, "/events")
+	says.True(t, strings.HasPrefix(got, `{"n":199,`), "the last version is %.20s", got)
 }
 
 // However long ago the last version was stored, the next one waits if it would not fit.
@@ -338,13 +333,11 @@ func TestAllowanceOfLargeAnswers(t *testing.T) {
 		r.Round(t.Context())
 		time.Sleep(10 * time.Millisecond)
 	}
-	if r.session.Bytes > 10_000 || r.stored(t, recorded)["/events"] != 3 {
-		t.Errorf("%d bytes stored of 10,000; versions: %v", r.session.Bytes, r.stored(t, recorded))
-	}
+	says.True(t, r.session.Bytes <= 10_000 && r.stored(t, recorded)["/events"] == 3,
+		"%d bytes stored of 10,000; versions: %v", r.session.Bytes, r.stored(t, recorded))
 	must.OK(t, r.end(t))
-	if got := r.last(recorded, "/events"); !strings.HasPrefix(got, `{"n":5,`) {
-		t.Errorf("the last version is %.20s", got)
-	}
+	got := r.last(recorded, "/events")
+	says.True(t, strings.HasPrefix(got, `{"n":5,`), "the last version is %.20s", got)
 }
 
 // TestClockThatIsSetBack: later answers are stored at once, and as the later ones.
@@ -401,9 +394,8 @@ func TestHugeAnswerIsRefused(t *testing.T) {
 		"/events": strings.Repeat("x", layout.MaxSnapshot+1)})
 	r.Round(t.Context())
 	says.Equal(t, r.stored(t, recorded)["/events"], 0, "stored")
-	if left, err := filepath.Glob(filepath.Join(r.dir, recorded, "*.tmp")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(r.dir, recorded, "*.tmp"))
+	says.True(t, err == nil && len(left) == 0, "left %v, %v", left, err)
 }
 
 func TestAdditionalEndpoints(t *testing.T) {
@@ -420,9 +412,8 @@ func TestNoDashboard(t *testing.T) {
 	r := newRig(t, nil)
 	r.server.Close()
 	r.Round(t.Context())
-	if err := r.end(t); err != nil || len(r.store.Keys()) != 0 {
-		t.Errorf("%v, stored %v", err, r.store.Keys())
-	}
+	err := r.end(t)
+	says.True(t, err == nil && len(r.store.Keys()) == 0, "%v, stored %v", err, r.store.Keys())
 }
 
 func TestToken(t *testing.T) {
@@ -455,9 +446,8 @@ func TestToken(t *testing.T) {
 	if files := TokenFiles("", true); files[0] != "/var/run/secrets/ray.io/serviceaccount/token" {
 		t.Errorf("Kubernetes' token is looked for in %v", files)
 	}
-	if files := TokenFiles(file, true); len(files) != 1 || files[0] != file {
-		t.Errorf("the file that was set is one of %v", files)
-	}
+	files := TokenFiles(file, true)
+	says.True(t, len(files) == 1 && files[0] == file, "the file that was set is one of %v", files)
 	d := &dashboard{answers: map[string]string{"/x": "y"}}
 	server := httptest.NewServer(d)
 	defer server.Close()
@@ -468,9 +458,7 @@ func TestToken(t *testing.T) {
 	says.True(t, client.http.Transport.(*http.Transport).Proxy == nil,
 		"the dashboard is asked, and the token sent, through the environment's proxy")
 	for _, bad := range []string{"", "http://", "ftp://x", "http://a b"} {
-		if _, err := NewClient(bad, nil); err == nil {
-			t.Errorf("NewClient(%q) is no error", bad)
-		}
+		says.True(t, says.Err(NewClient(bad, nil)) != nil, "NewClient(%q) is no error", bad)
 	}
 }
 
@@ -492,9 +480,8 @@ func TestDigest(t *testing.T) {
 	seen := map[string]string{}
 	for _, s := range different {
 		d := sum(t, s, v)
-		if other, ok := seen[d]; ok {
-			t.Errorf("%s and %s are the same", s, other)
-		}
+		other, ok := seen[d]
+		says.True(t, !ok, "%s and %s are the same", s, other)
 		seen[d] = s
 	}
 }

@@ -84,9 +84,8 @@ func TestTornTailOnAFailingDisk(t *testing.T) {
 			if restarted {
 				must.OK(t, s.Close())
 				s = reopen(t, dir, opts)
-				if tails := quarantined(t, dir); len(tails) != 1 {
-					t.Errorf("%s fails: set aside %v", operation, tails)
-				}
+				tails := quarantined(t, dir)
+				says.True(t, len(tails) == 1, "%s fails: set aside %v", operation, tails)
 			}
 			b := newStore()
 			drain(t, s, b, 1<<20)
@@ -103,9 +102,8 @@ func TestEmptySegment(t *testing.T) {
 	opts.Log = log
 	must.OK(t, os.WriteFile(filepath.Join(dir, segmentName(7)), nil, 0o600))
 	must.OK(t, reopen(t, dir, opts).Close())
-	if e := hook.AllEntries(); len(e) == 0 || !strings.Contains(e[0].Message, segmentName(7)+" is empty") {
-		t.Errorf("the log says %v", e)
-	}
+	e := hook.AllEntries()
+	says.True(t, len(e) != 0 && strings.Contains(e[0].Message, segmentName(7)+" is empty"), "the log says %v", e)
 }
 
 // TestDamageWhileRunning: what is found damaged when it is shipped is lost, but holds up nothing.
@@ -123,19 +121,16 @@ func TestDamageWhileRunning(t *testing.T) {
 		if st.Key() != "a" {
 			continue
 		}
-		if _, err := shipOne(st, b, 1<<20, known, kept); !errors.Is(err, errDamaged) {
-			t.Fatalf("%v, want damage", err)
-		}
-		if _, n, _ := st.Pending(1 << 20); n != int64(len(line("a", 0))) {
-			t.Errorf("%d bytes are pending before the damage", n)
-		}
+		_, err := shipOne(st, b, 1<<20, known, kept)
+		must.True(t, errors.Is(err, errDamaged), "%v, want damage", err)
+		_, n, _ := st.Pending(1 << 20)
+		says.True(t, n == int64(len(line("a", 0))), "%d bytes are pending before the damage", n)
 	}
 	drain(t, s, b, 1<<20)
 	checkStored(t, b, []string{line("a", 0), line("a", 2), line("b", 0), line("b", 1), line("b", 2)}, 1)
 	says.Equal(t, count(s.metrics.damaged), 1, "counted")
-	if names := quarantined(t, dir); len(names) != 1 || len(segments(t, dir)) != 0 {
-		t.Errorf("set aside %v, left %v", names, segments(t, dir))
-	}
+	names := quarantined(t, dir)
+	says.True(t, len(names) == 1 && len(segments(t, dir)) == 0, "set aside %v, left %v", names, segments(t, dir))
 }
 
 // TestDamagedRecordsWhileRunning: a record whose header or table is damaged after it was written, and the end of a
@@ -245,9 +240,8 @@ func TestUnreadableSegment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, s := openWith(t, segmentName(7), []byte(content))
 			mustAppend(t, s, line("a", 1))
-			if got := segments(t, s.dir); len(got) != 1 || filepath.Base(got[0]) != segmentName(8) {
-				t.Errorf("segments %v", got)
-			}
+			got := segments(t, s.dir)
+			says.True(t, len(got) == 1 && filepath.Base(got[0]) == segmentName(8), "segments %v", got)
 			b := newStore()
 			drain(t, s, b, 1<<20)
 			checkStored(t, b, []string{line("a", 1)}, 1)
@@ -380,9 +374,7 @@ func FuzzSegment(f *testing.F) {
 		mustAppend(t, s, line("new", 1))
 		drain(t, s, b, 1<<20)
 		must.True(t, b.lines()["new: "+line("new", 1)] == 1, "what was appended is not stored")
-		if len(segments(t, dir)) > 0 {
-			t.Fatalf("left %v", segments(t, dir))
-		}
+		must.True(t, len(segments(t, dir)) <= 0, "left %v", segments(t, dir))
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	logtest "github.com/sirupsen/logrus/hooks/test"
 
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // faultyDisk is a disk that fails when it is told to, and can lose what was not synced.
@@ -230,20 +231,16 @@ func TestFailingDiskDoesNotFillTheLog(t *testing.T) {
 		d.setFail(failing(syscall.EIO, "sync"))
 		const batches = 100
 		for range batches {
-			if err := s.Append(t.Context(), batchOf(line("a", 1))); !errors.Is(err, syscall.EIO) {
-				t.Fatalf("error %v", err)
-			}
+			err := s.Append(t.Context(), batchOf(line("a", 1)))
+			must.True(t, errors.Is(err, syscall.EIO), "error %v", err)
 		}
-		if lines, failures := len(said.AllEntries()), testutil.ToFloat64(s.metrics.syncErrors); lines != loggedAtOnce ||
-			failures != batches {
-			t.Errorf("%d lines in the log about %v failures", lines, failures)
-		}
+		lines, failures := len(said.AllEntries()), testutil.ToFloat64(s.metrics.syncErrors)
+		says.True(t, lines == loggedAtOnce && failures == batches, "%d lines in the log about %v failures", lines,
+			failures)
 	})
 }
 
 // TestUnknownSize: where a file system does not know its size, as /proc, what it has free is not known: it is not full.
 func TestUnknownSize(t *testing.T) {
-	if free := (osDisk{}).free("/proc"); free != restartGap {
-		t.Errorf("%d bytes are free", free)
-	}
+	says.Equal(t, (osDisk{}).free("/proc"), restartGap, "bytes are free")
 }

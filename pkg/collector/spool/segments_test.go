@@ -88,13 +88,9 @@ func TestDeletedFiles(t *testing.T) {
 					}
 					kept = append(kept, line("a", i), line("b", i))
 				}
-				if _, err := Open(dir, testOptions()); err == nil {
-					t.Error("the folder belongs to two")
-				}
-				if _, err := shipOne(s.findOrMakeStream("a"), b, 1<<20, map[string]bool{}, lost); err != nil &&
-					!errors.Is(err, errDamaged) {
-					t.Error(err)
-				}
+				says.True(t, says.Err(Open(dir, testOptions())) != nil, "the folder belongs to two")
+				_, err := shipOne(s.findOrMakeStream("a"), b, 1<<20, map[string]bool{}, lost)
+				says.True(t, err == nil || errors.Is(err, errDamaged), err)
 				s.die()
 				says.Equal(t, count(s.metrics.damaged), want, "segments were lost")
 				s = reopen(t, dir, opts)
@@ -131,9 +127,7 @@ func TestClockThatIsSet(t *testing.T) {
 	ahead := must.Get(splitBatch([]Lines{{Stream: "a", Data: []byte(line("a", 2))}}))(t)
 	must.OK(t, s.assignOffsets(ahead))
 	// as by a clock that is a day ahead
-	if _, err := s.writeRecord(ahead, time.Now().Add(24*time.Hour).UnixNano()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, says.Err(s.writeRecord(ahead, time.Now().Add(24*time.Hour).UnixNano())))
 	must.OK(t, s.Close())
 	s = reopen(t, dir, testOptions()) // the clock is right again
 	check(s)
@@ -201,7 +195,6 @@ func TestEarlierVersion(t *testing.T) {
 		count(s.metrics.foreign); n != 0 {
 		t.Errorf("%v times something was not as expected", n)
 	}
-	if left := segments(t, dir); len(left) > 0 {
-		t.Errorf("segments are left: %v", left)
-	}
+	left := segments(t, dir)
+	says.True(t, len(left) == 0, "segments are left: %v", left)
 }

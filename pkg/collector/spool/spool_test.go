@@ -52,9 +52,8 @@ func TestAppendAndShip(t *testing.T) {
 		t.Error("nobody was told")
 	}
 	mustAppend(t, s, line("a", 3))
-	if n := len(s.Streams()); n != 2 {
-		t.Fatalf("%d streams, want 2", n)
-	}
+	n := len(s.Streams())
+	must.True(t, n == 2, "%d streams, want 2", n)
 	if n, oldest := s.Waiting(anyKey); n != int64(4*len(line("a", 1))) || oldest.IsZero() {
 		t.Errorf("%d bytes wait since %v", n, oldest)
 	}
@@ -69,9 +68,8 @@ func TestAppendAndShip(t *testing.T) {
 	}
 	// The stream goes on where it ended, without another listing.
 	mustAppend(t, s, line("a", 4))
-	if shipped, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{"a": true}, kept); !shipped || err != nil {
-		t.Fatal(shipped, err)
-	}
+	shipped, err := shipOne(s.Streams()[0], b, 1<<20, map[string]bool{"a": true}, kept)
+	must.True(t, shipped && err == nil, "%v %v", shipped, err)
 	says.True(t, string(b.chunks["a"][int64(len(line("a", 1))*3)]) == line("a", 4), "a is %v", b.chunks["a"])
 }
 
@@ -96,9 +94,8 @@ func TestLongPiecesAreCutBetweenLines(t *testing.T) {
 	lines = append(lines, long)
 	must.OK(t, s.Append(t.Context(), []Lines{{"a", []byte(strings.Join(lines, ""))}}))
 	st := s.Streams()[0]
-	if _, n, _ := st.Pending(2 << 20); n > 2<<20 || n < 1<<20 {
-		t.Errorf("%d bytes are pending of at most 2 MiB", n)
-	}
+	_, n, _ := st.Pending(2 << 20)
+	says.True(t, n <= 2<<20 && n >= 1<<20, "%d bytes are pending of at most 2 MiB", n)
 	b := newStore()
 	drain(t, s, b, 2<<20)
 	checkStored(t, b, lines, 1)
@@ -134,9 +131,8 @@ func TestSmallChunks(t *testing.T) {
 		says.True(t, len(chunk) <= 20<<10 || bytes.Count(chunk, []byte("\n")) <= 1, "%d bytes at %d", len(chunk),
 			offset)
 	}
-	if n := len(b.lines()); n < 40 || n >= 299 {
-		t.Errorf("%d lines are stored of a block that was damaged", n)
-	}
+	n := len(b.lines())
+	says.True(t, n >= 40 && n < 299, "%d lines are stored of a block that was damaged", n)
 	must.OK(t, s.Append(t.Context(), []Lines{{"b", []byte(strings.ReplaceAll(strings.Join(lines, ""), `"a"`, `"b"`))}}))
 	drain(t, s, b, 20<<10)
 	stored := b.lines()
@@ -161,16 +157,12 @@ func TestReaderSeeks(t *testing.T) {
 			break
 		}
 	}
-	if _, err := st.Open(0, 10); err == nil {
-		t.Error("opened before it was resumed")
-	}
+	says.True(t, says.Err(st.Open(0, 10)) != nil, "opened before it was resumed")
 	must.OK(t, st.Resume(0))
 	offset, n, oldest := st.Pending(1 << 20)
 	must.True(t, offset == 0 && n == int64(len(want)) && !oldest.Before(began) && !oldest.After(time.Now()),
 		"pending %d bytes at %d since %v, want %d", n, offset, oldest, len(want))
-	if _, err := st.Open(0, n+1); err == nil {
-		t.Error("opened more than there is")
-	}
+	says.True(t, says.Err(st.Open(0, n+1)) != nil, "opened more than there is")
 	r := must.Get(st.Open(0, n))(t)
 	defer func() { _ = r.Close() }()
 	for _, at := range []int64{0, n - 5, 17, n, 4000} {
@@ -180,9 +172,7 @@ func TestReaderSeeks(t *testing.T) {
 		got, err := io.ReadAll(r)
 		must.True(t, err == nil && bytes.Equal(got, want[at:]), "from %d: %d bytes, %v", at, len(got), err)
 	}
-	if _, err := r.Seek(-1, io.SeekStart); err == nil {
-		t.Error("seeked before the start")
-	}
+	says.True(t, says.Err(r.Seek(-1, io.SeekStart)) != nil, "seeked before the start")
 }
 
 // TestCommitIsShared: batches that come while the disk syncs share the next sync.
@@ -282,9 +272,8 @@ func TestTooManyWholes(t *testing.T) {
 	for i := range list {
 		list[i] = Lines{fmt.Sprint("stream ", i), []byte("x\n")}
 	}
-	if err := s.Append(t.Context(), list); !errors.Is(err, ErrFull) {
-		t.Fatalf("%v, want ErrFull", err)
-	}
+	err := s.Append(t.Context(), list)
+	must.True(t, errors.Is(err, ErrFull), "%v, want ErrFull", err)
 	must.True(t, s.Streams() == nil, "a part of a refused batch is kept")
 	mustAppend(t, s, line("a", 1))
 }
@@ -307,9 +296,7 @@ func TestMoreStreamsOnDisk(t *testing.T) {
 	s = reopen(t, dir, testOptions())
 	says.True(t, len(s.Streams()) == maxStreams+1 && len(quarantined(t, dir)) == 0, "%d streams wait, %v set aside",
 		len(s.Streams()), quarantined(t, dir))
-	if err := s.Append(t.Context(), batchOf(line("b", 1))); !errors.Is(err, ErrFull) {
-		t.Errorf("another stream: %v, want ErrFull", err)
-	}
+	says.ErrorIs(t, s.Append(t.Context(), batchOf(line("b", 1))), ErrFull, "another stream")
 }
 
 // TestDiskFaults: whatever operation of a batch fails, and however often, the batch is refused, nothing else is hurt,
@@ -340,17 +327,15 @@ func TestDiskFaults(t *testing.T) {
 						continue
 					}
 					refused++
-					if errors.Is(err, ErrFull) != (fault == syscall.ENOSPC) {
-						t.Fatalf("%v: full %v", err, errors.Is(err, ErrFull))
-					}
+					must.True(t, errors.Is(err, ErrFull) == (fault == syscall.ENOSPC), "%v: full %v", err,
+						errors.Is(err, ErrFull))
 				}
 				says.Equal(t, refused == 0, operation == "truncate", "%d batches were refused", refused)
 				disk.setFail(nil)
 				drain(t, s, b, 1<<20)
 				checkStored(t, b, lines, 1)
-				if left := segments(t, dir); len(left) > 0 {
-					t.Errorf("left %v", left)
-				}
+				left := segments(t, dir)
+				says.True(t, len(left) == 0, "left %v", left)
 			})
 		}
 	}
@@ -370,27 +355,24 @@ func TestDiskThatTakesNothing(t *testing.T) {
 			must.Get(shipOne(s.Streams()[0], b, 1<<20, map[string]bool{}, refused))(t)
 		}
 		disk.setFail(fail)
-		if err := s.Append(t.Context(), batchOf(line("a", 2))); err == nil || errors.Is(err, ErrFull) != (name == "full") {
-			t.Fatalf("%s: %v", name, err)
-		}
+		err := s.Append(t.Context(), batchOf(line("a", 2)))
+		must.True(t, err != nil && errors.Is(err, ErrFull) == (name == "full"), "%s: %v", name, err)
 		drain(t, s, b, 1<<20)
 		checkStored(t, b, []string{line("a", 1)}, 1)
 		disk.setFail(nil)
 		mustAppend(t, s, line("a", 3))
 		drain(t, s, b, 1<<20)
 		checkStored(t, b, []string{line("a", 1), line("a", 3)}, 1)
-		if left := segments(t, dir); len(left) > 0 {
-			t.Errorf("%s: left %v", name, left)
-		}
+		left := segments(t, dir)
+		says.True(t, len(left) == 0, "%s: left %v", name, left)
 	}
 }
 
 func TestOneProcessAFolder(t *testing.T) {
 	dir := t.TempDir()
 	s := reopen(t, dir, testOptions())
-	if _, err := Open(dir, testOptions()); err == nil || !strings.Contains(err.Error(), "another collector") {
-		t.Fatalf("%v", err)
-	}
+	_, err := Open(dir, testOptions())
+	must.True(t, err != nil && strings.Contains(err.Error(), "another collector"), "%v", err)
 	must.OK(t, s.Close())
 	says.ErrorIs(t, s.Append(context.Background(), batchOf(line("a", 1))), errClosed, "errClosed")
 	reopen(t, dir, testOptions())
@@ -402,21 +384,16 @@ func TestLockAdvice(t *testing.T) {
 		syscall.EWOULDBLOCK: "another collector", syscall.ENOSYS: "locks no files", syscall.ENOLCK: "locks no files",
 		syscall.EOPNOTSUPP: "locks no files",
 	} {
-		if got := lockAdvice(err); !strings.Contains(got, want) {
-			t.Errorf("%v: %s", err, got)
-		}
+		got := lockAdvice(err)
+		says.True(t, strings.Contains(got, want), "%v: %s", err, got)
 	}
 }
 
 func TestOpenRefuses(t *testing.T) {
 	opts := testOptions()
 	opts.MaxBytes = 1 << 50
-	if _, err := Open(t.TempDir(), opts); err == nil {
-		t.Error("opened with an absurd limit")
-	}
+	says.True(t, says.Err(Open(t.TempDir(), opts)) != nil, "opened with an absurd limit")
 	path := filepath.Join(t.TempDir(), "file")
 	must.OK(t, os.WriteFile(path, nil, 0o600))
-	if _, err := Open(path, testOptions()); err == nil || !strings.Contains(err.Error(), "may write") {
-		t.Errorf("%v", err)
-	}
+	says.Error(t, says.Err(Open(path, testOptions())), "may write")
 }

@@ -92,15 +92,11 @@ func TestDraw(t *testing.T) {
 		says.True(t, q.From != 0 || d.Unplaced == nowhere, "%+v: the node of %d attempts is not known, want %d", q,
 			d.Unplaced, nowhere)
 		says.Equal(t, inGroups, d.Tasks, "%+v: groups", q)
-		if q.From == 0 && (d.Tasks != ran || inNodes != ran || inLanes != ran) {
-			t.Errorf("%+v: %d tasks, %d on nodes, %d in lanes; want %d", q, d.Tasks, inNodes, inLanes, ran)
-		}
-		if q.From == 0 && q.Pixels != 50 && math.Abs(ofNodes-busy) > 0.1*busy {
-			t.Errorf("%+v: %v of %v ns are drawn", q, ofNodes, busy)
-		}
-		if q.From != 0 && (d.Tasks == 0 || d.Tasks > ran/10) {
-			t.Errorf("%+v: %d tasks of %d", q, d.Tasks, ran)
-		}
+		says.True(t, q.From != 0 || d.Tasks == ran && inNodes == ran && inLanes == ran,
+			"%+v: %d tasks, %d on nodes, %d in lanes; want %d", q, d.Tasks, inNodes, inLanes, ran)
+		says.True(t, q.From != 0 || q.Pixels == 50 || math.Abs(ofNodes-busy) <= 0.1*busy, "%+v: %v of %v ns are drawn",
+			q, ofNodes, busy)
+		says.True(t, q.From == 0 || d.Tasks != 0 && d.Tasks <= ran/10, "%+v: %d tasks of %d", q, d.Tasks, ran)
 	}
 	whole := must.Get(bars.Draw(t.Context(), m, bars.Question{}))(t)
 	one := must.Get(bars.Draw(t.Context(), m, bars.Question{Node: whole.Nodes[1].ID}))(t)
@@ -109,9 +105,7 @@ func TestDraw(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gone := errors.New("nobody waits")
 	cancel(gone)
-	if _, err := bars.Draw(ctx, m, bars.Question{}); !errors.Is(err, gone) {
-		t.Errorf("nobody waits: %v", err)
-	}
+	says.ErrorIs(t, says.Err(bars.Draw(ctx, m, bars.Question{})), gone, "nobody waits")
 }
 
 // TestRestartedActor: an actor that was restarted has a bar in each worker that it lived in, for as long as it did.

@@ -142,9 +142,8 @@ func TestFolder(t *testing.T) {
 		filepath.Join(dir, "a.yaml"): other, filepath.Join(dir, "sub/b.yml"): string(want),
 		filepath.Join(dir, "notes.txt"): "- x",
 	} {
-		if got := must.Get(os.ReadFile(file))(t); string(got) != want {
-			t.Errorf("%s:\n%s", file, got)
-		}
+		got := must.Get(os.ReadFile(file))(t)
+		says.True(t, string(got) == want, "%s:\n%s", file, got)
 	}
 	if diff, _, err := run(t, "", append(flags, "--diff")...); err != nil || diff != "" {
 		t.Errorf("diff of what is changed: %v\n%s", err, diff)

@@ -184,9 +184,8 @@ func TestKeepHalf(t *testing.T) {
 					}
 					declines := half()
 					Drop(declines, before)
-					if diff := cmp.Diff(object(image), declines); diff != "" {
-						t.Fatalf("%s, without (-want +got):\n%s", image, diff)
-					}
+					diff := cmp.Diff(object(image), declines)
+					must.True(t, diff == "", "%s, without (-want +got):\n%s", image, diff)
 					after, want := half(), object(image)
 					must.Get(Mutate(want, o))(t)
 					Keep(after, before, o)

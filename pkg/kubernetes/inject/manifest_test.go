@@ -104,9 +104,7 @@ func TestManifest(t *testing.T) {
 // in JSON.
 func TestLineEnds(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.in.*")
-	if err != nil || len(files) < 10 {
-		t.Fatal(files, err)
-	}
+	must.True(t, err == nil && len(files) >= 10, "%v %v", files, err)
 	for _, file := range files {
 		in := must.Get(os.ReadFile(file))(t)
 		unix := append(bytes.TrimRight(bytes.ReplaceAll(in, []byte("\r\n"), []byte("\n")), "\n"), '\n')

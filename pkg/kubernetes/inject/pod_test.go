@@ -97,9 +97,8 @@ func TestPodWarnings(t *testing.T) {
 			must.OK(t, json.Unmarshal([]byte(`{"apiVersion":"ray.io/v1","kind":"`+kind+`","spec":`+spec+`}`), &object))
 			got := must.Get(Mutate(object, o))(t)[0].Warnings
 			says.True(t, slices.EqualFunc(got, tt.want, strings.Contains), "%q, want %q", got, tt.want)
-			if again := must.Get(Mutate(object, o))(t)[0].Warnings; len(again) != 0 {
-				t.Errorf("%q where nothing is added", again)
-			}
+			again := must.Get(Mutate(object, o))(t)[0].Warnings
+			says.True(t, len(again) == 0, "%q where nothing is added", again)
 		})
 	}
 }
@@ -117,9 +116,8 @@ func TestReferredVariables(t *testing.T) {
 	}
 	want := []string{"RAY_CLUSTER_NAME", "RAY_CLUSTER_NAMESPACE", "POD_IP", "S3_BUCKET", "TEAM", "POD", "DIR",
 		"RAY_NODE_TYPE_NAME"}
-	if diff := cmp.Diff(want, got); diff != "" || len(change.Warnings) != 0 {
-		t.Errorf("%s warnings %q", diff, change.Warnings)
-	}
+	diff := cmp.Diff(want, got)
+	says.True(t, diff == "" && len(change.Warnings) == 0, "%s warnings %q", diff, change.Warnings)
 }
 
 // TestResources: the collector has a limit where quotas want one, and leaves a Guaranteed pod what it is.

@@ -129,9 +129,7 @@ func told(t *testing.T, group map[string]any) place {
 // other kind.
 func TestPlaces(t *testing.T) {
 	files, err := filepath.Glob("testdata/places/*.yaml")
-	if err != nil || len(files) < 4 {
-		t.Fatal(files, err)
-	}
+	must.True(t, err == nil && len(files) >= 4, "%v %v", files, err)
 	total := 0
 	for _, file := range files {
 		data := must.Get(os.ReadFile(file))(t)
@@ -146,9 +144,7 @@ func TestPlaces(t *testing.T) {
 				Dashboard string `yaml:"ray-dashboard-address"`
 			} `yaml:"flags"`
 		}
-		if err := yaml.Unmarshal(data, &cases); err != nil {
-			t.Fatal(file, err)
-		}
+		must.OK(t, yaml.Unmarshal(data, &cases), file)
 		total += len(cases)
 		for _, c := range cases {
 			for kind, at := range clusterAt {

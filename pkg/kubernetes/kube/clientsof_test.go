@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -69,8 +68,6 @@ func TestClientsOfWrongFiles(t *testing.T) {
 		"cannot unmarshal": kubeconfig(t, "contexts: 3\n"),
 		"yaml: control":    kubeconfig(t, "\x01"),
 	} {
-		if _, err := ClientsOf(file, authorizationv1.AddToScheme); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		says.Error(t, says.Err(ClientsOf(file, authorizationv1.AddToScheme)), want)
 	}
 }

@@ -69,9 +69,8 @@ func running(t *testing.T, writes bool, c *rayv1.RayCluster, handler http.Handle
 		apiServerWith(t, append(objects, c)...), transport, silent.Logger())
 	clusters.Start()
 	t.Cleanup(clusters.Close)
-	if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 {
-		t.Fatalf("%+v", l)
-	}
+	l := clusters.List(t.Context())
+	must.True(t, l.Err == nil && len(l.Clusters) == 1, "%+v", l)
 	front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Frame-Options", "SAMEORIGIN")
 		clusters.Forward(w, r, c.Namespace, c.Name, r.URL.EscapedPath(), func(err error) {
@@ -148,9 +147,7 @@ func TestForwardPaths(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/..", "/a/../b", "/%2e%2e/x", "/a/..%2f..%2fb", "/.%2e", "/a/./b", `/a%5c..%5cb`} {
-		if _, err := joinPath(&url.URL{Path: "/base"}, path); !errors.Is(err, ErrPath) {
-			t.Errorf("%s: %v, want ErrPath", path, err)
-		}
+		says.ErrorIs(t, says.Err(joinPath(&url.URL{Path: "/base"}, path)), ErrPath, path)
 	}
 }
 
@@ -168,9 +165,8 @@ func TestForwardRefusesWrites(t *testing.T) {
 				strings.Contains(body, "would change the running cluster")
 			says.True(t, refused != writes, "writes %v: %s: %d %q", writes, method, resp.StatusCode, body)
 		}
-		if want := map[bool]int{true: 4}[writes]; asked != want {
-			t.Errorf("writes %v: the dashboard was asked %d times, want %d", writes, asked, want)
-		}
+		want := map[bool]int{true: 4}[writes]
+		says.True(t, asked == want, "writes %v: the dashboard was asked %d times, want %d", writes, asked, want)
 	}
 }
 
@@ -187,13 +183,9 @@ func TestForwardStreams(t *testing.T) {
 	resp := must.Get(http.Get(front.URL + "/api/v0/logs/stream"))(t)
 	defer resp.Body.Close()
 	lines := bufio.NewScanner(resp.Body)
-	if !lines.Scan() || lines.Text() != "one" {
-		t.Fatalf("first line %q, %v", lines.Text(), lines.Err())
-	}
+	must.True(t, lines.Scan() && lines.Text() == "one", "first line %q, %v", lines.Text(), lines.Err())
 	close(more)
-	if !lines.Scan() || lines.Text() != "two" {
-		t.Errorf("second line %q, %v", lines.Text(), lines.Err())
-	}
+	says.True(t, lines.Scan() && lines.Text() == "two", "second line %q, %v", lines.Text(), lines.Err())
 }
 
 func TestForwardUpgrades(t *testing.T) {
@@ -236,9 +228,8 @@ func TestForwardSendsToken(t *testing.T) {
 	front, _ := running(t, false, c, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header.Get("X-Ray-Authorization"), r.Header.Get("Authorization"))
 	}), headService(c), secret)
-	if _, body := get(t, front.URL+"/"); body != "Bearer s3cret" {
-		t.Errorf("the dashboard saw %q", body)
-	}
+	_, body := get(t, front.URL+"/")
+	says.True(t, body == "Bearer s3cret", "the dashboard saw %q", body)
 }
 
 func TestHead(t *testing.T) {
@@ -375,9 +366,8 @@ func TestHeadIsLookedUpOnce(t *testing.T) {
 		var requests sync.WaitGroup
 		for range 50 {
 			requests.Go(func() {
-				if h, err := s.head(t.Context(), c); err != nil || h.url.Host != "10.96.7.7:8265" {
-					t.Errorf("%+v, %v", h, err)
-				}
+				h, err := s.head(t.Context(), c)
+				says.True(t, err == nil && h.url.Host == "10.96.7.7:8265", "%+v, %v", h, err)
 			})
 		}
 		synctest.Wait()
@@ -442,9 +432,8 @@ func TestForwardThroughTheAPIServer(t *testing.T) {
 	req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/a%2Fb?x=1", nil))(t)
 	req.Header.Set("Authorization", "Bearer user")
 	req.Header.Set("Impersonate-User", "admin")
-	if resp, body := send(t, req); resp.StatusCode != http.StatusOK || body != "from the head" {
-		t.Fatalf("%d %q", resp.StatusCode, body)
-	}
+	resp, body := send(t, req)
+	must.True(t, resp.StatusCode == http.StatusOK && body == "from the head", "%d %q", resp.StatusCode, body)
 	says.Equal(t, seen.URL.String(), "/api/v1/namespaces/a/services/lab-head-svc:dashboard/proxy/api/jobs/a%2Fb?x=1",
 		"asked")
 	says.Equal(t, seen.Header.Get("Authorization"), "Bearer of-the-server", "headers %v", seen.Header)

@@ -79,9 +79,8 @@ func TestForwardReadsBringNothing(t *testing.T) {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, front.URL+"/api/jobs/",
 		strings.NewReader("a body"))
 	must.OK(t, err)
-	if resp, text := send(t, req); resp.StatusCode != http.StatusOK {
-		t.Errorf("%d %s", resp.StatusCode, text)
-	}
+	resp, text := send(t, req)
+	says.True(t, resp.StatusCode == http.StatusOK, "%d %s", resp.StatusCode, text)
 	says.Equal(t, <-came, "", "the dashboard")
 }
 
@@ -127,9 +126,8 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 		defer clusters.Close()
 		clusters.List(t.Context())
 
-		if _, ok := clusters.Reachable("a", "", "lab"); ok != tc.reached {
-			t.Errorf("%+v: reachable %v", tc.config, ok)
-		}
+		_, ok := clusters.Reachable("a", "", "lab")
+		says.True(t, ok == tc.reached, "%+v: reachable %v", tc.config, ok)
 		if _, ok := clusters.Reachable("a", "", "open"); !ok {
 			t.Errorf("%+v: a cluster that wants no token is not reachable", tc.config)
 		}
@@ -138,9 +136,8 @@ func TestTokensAreNotForEverybody(t *testing.T) {
 			func(err error) { refused = err })
 		says.True(t, (asked == 1) == tc.reached && errors.Is(refused, errAnonymous) != tc.reached,
 			"%+v: asked %d times: %v", tc.config, asked, refused)
-		if why := clusters.NotReached("a", "lab"); (why == nil) != tc.reached {
-			t.Errorf("%+v: %v", tc.config, why)
-		}
+		why := clusters.NotReached("a", "lab")
+		says.True(t, (why == nil) == tc.reached, "%+v: %v", tc.config, why)
 	}
 }
 

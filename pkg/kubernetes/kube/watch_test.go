@@ -151,9 +151,8 @@ func TestSuspended(t *testing.T) {
 		says.Equal(t, cmp.Diff([]string{"a/made-false", "a/ran-false", "a/seen-false"}, names(listed)), "")
 		for _, c := range all {
 			cluster := c.(*rayv1.RayCluster)
-			if runs := !cluster.Spec.Suspend; reachable(clusters, "a", "", cluster.Name) != runs {
-				t.Errorf("%s is reachable: %t", cluster.Name, !runs)
-			}
+			runs := !cluster.Spec.Suspend
+			says.True(t, reachable(clusters, "a", "", cluster.Name) == runs, "%s is reachable: %t", cluster.Name, !runs)
 			says.OK(t, clusters.NotReached("a", cluster.Name), "%s", cluster.Name)
 		}
 		for _, c := range listed.Clusters {
@@ -190,13 +189,11 @@ func TestAPIServerGoesAway(t *testing.T) {
 		gone := errors.New("connection refused")
 		away.Store(&gone)
 		clusters := follow(t, api)
-		if l := clusters.List(t.Context()); !errors.Is(l.Err, gone) || !l.At.IsZero() {
-			t.Errorf("away from the start: %+v", l)
-		}
+		l := clusters.List(t.Context())
+		says.True(t, errors.Is(l.Err, gone) && l.At.IsZero(), "away from the start: %+v", l)
 		time.Sleep(time.Hour)
-		if n := asked.Load(); n > 100 {
-			t.Errorf("asked %d times within an hour", n)
-		}
+		n := asked.Load()
+		says.True(t, n <= 100, "asked %d times within an hour", n)
 
 		away.Store(nil)
 		time.Sleep(2 * time.Minute)
@@ -281,9 +278,8 @@ func TestWatchGoesOn(t *testing.T) {
 		says.Equal(t, cmp.Diff([][]string{{"", "more"}, {"5", "9"}, {"a/one"}},
 			[][]string{pages, versions, names(clusters.List(t.Context()))}), "",
 			"pages, versions and clusters, -want +got")
-		if _, kept := clusters.find("a", "one"); kept.Annotations != nil || kept.ManagedFields != nil {
-			t.Errorf("kept is %+v", kept.ObjectMeta)
-		}
+		_, kept := clusters.find("a", "one")
+		says.True(t, kept.Annotations == nil && kept.ManagedFields == nil, "kept is %+v", kept.ObjectMeta)
 	})
 }
 
@@ -349,9 +345,8 @@ func TestWatchThatExpired(t *testing.T) {
 		expired.Error(&gone)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 || watches.Load() != 2 {
-			t.Errorf("%d watches, %+v", watches.Load(), l)
-		}
+		l := clusters.List(t.Context())
+		says.True(t, l.Err == nil && len(l.Clusters) == 1 && watches.Load() == 2, "%d watches, %+v", watches.Load(), l)
 	})
 }
 
@@ -366,9 +361,8 @@ func TestListWaitsForFirstAnswerOnlySoLong(t *testing.T) {
 		clusters := follow(t, api)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if l := clusters.List(ctx); !errors.Is(l.Err, context.DeadlineExceeded) {
-			t.Errorf("%+v", l)
-		}
+		l := clusters.List(ctx)
+		says.True(t, errors.Is(l.Err, context.DeadlineExceeded), "%+v", l)
 	})
 }
 
@@ -384,9 +378,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := withAdvice(tt.err); !strings.Contains(got.Error(), tt.want) {
-				t.Errorf("%v, want %q in it", got, tt.want)
-			}
+			got := withAdvice(tt.err)
+			says.True(t, strings.Contains(got.Error(), tt.want), "%v, want %q in it", got, tt.want)
 		})
 	}
 }
@@ -395,9 +388,8 @@ func TestNilClustersAreNone(t *testing.T) {
 	var c *Clusters
 	c.Start()
 	defer c.Close()
-	if l := c.List(t.Context()); len(l.Clusters) != 0 || l.Err != nil || reachable(c, "a", "", "b") {
-		t.Errorf("%+v", l)
-	}
+	l := c.List(t.Context())
+	says.True(t, len(l.Clusters) == 0 && l.Err == nil && !reachable(c, "a", "", "b"), "%+v", l)
 }
 
 func TestClusterOf(t *testing.T) {
@@ -474,8 +466,6 @@ func TestConfigResolves(t *testing.T) {
 				(err == nil || strings.Contains(err.Error(), tt.err)), "%q, %v; want %q, %q", got, err, tt.want, tt.err)
 		})
 	}
-	if _, err := Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger()); err == nil ||
-		!strings.Contains(err.Error(), "testdata/none") {
-		t.Errorf("missing kubeconfig: %v", err)
-	}
+	says.Error(t, says.Err(Open(Config{Live: Proxy, Kubeconfigs: []string{"testdata/none"}}, silent.Logger())),
+		"testdata/none", "missing kubeconfig")
 }

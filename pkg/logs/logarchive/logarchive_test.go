@@ -97,9 +97,8 @@ func TestArchives(t *testing.T) {
 	says.Equal(t, len(files), len(want), "%q, %q failed", files, failed)
 	says.Equal(t, len(failed), 0, "%q, %q failed", files, failed)
 	for name, text := range want {
-		if got, ok := files[name]; !ok || got != text {
-			t.Errorf("%s holds %q of %q", name, got, files)
-		}
+		got, ok := files[name]
+		says.True(t, ok && got == text, "%s holds %q of %q", name, got, files)
 	}
 	files, _ = archive(t, map[string]string{"raylet.out": "one\n"}, func(o *Options, _ *storetest.Store) {
 		o.End = func(context.Context, logsearch.Log) (int64, error) { return 2, nil }
@@ -124,10 +123,8 @@ func TestCutLog(t *testing.T) {
 	var b bytes.Buffer
 	must.OK(t, Write(t.Context(), &b, TarZst, o))
 	files := unpack(t, TarZst, b.Bytes())
-	if cut := files[rayid.Node{1}.String()+"/cut.log"]; cut != "abc\x00\x00" ||
-		files[rayid.Node{1}.String()+"/good.log"] != "y" {
-		t.Errorf("%q", files)
-	}
+	cut := files[rayid.Node{1}.String()+"/cut.log"]
+	says.True(t, cut == "abc\x00\x00" && files[rayid.Node{1}.String()+"/good.log"] == "y", "%q", files)
 	says.True(t, strings.Contains(files[notWhole], "cut.log: 2 of 5 bytes are not stored\n") &&
 		!strings.Contains(files[notWhole], "good.log"), "%q", files[notWhole])
 }
@@ -224,12 +221,10 @@ func TestNames(t *testing.T) {
 		"grüße.log": "grüße.log", "日本.log": "日本.log", "e\u0301.log": "e\u0301.log",
 		"a/..": "a/_", "worker-1.out": "worker-1.out", long + ".log": cutName(long+".log", maxPart),
 	} {
-		if got := safePath(path); got != want || len(got) > 255 {
-			t.Errorf("%q becomes %q, want %q", path, got, want)
-		}
-		if again := safePath(safePath(path)); again != safePath(path) {
-			t.Errorf("%q becomes %q, and then %q", path, safePath(path), again)
-		}
+		got := safePath(path)
+		says.True(t, got == want && len(got) <= 255, "%q becomes %q, want %q", path, got, want)
+		again := safePath(safePath(path))
+		says.True(t, again == safePath(path), "%q becomes %q, and then %q", path, safePath(path), again)
 	}
 }
 
@@ -238,8 +233,7 @@ func FuzzName(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, path string) {
-		if name := safePath(path); !fs.ValidPath(name) || strings.ContainsAny(name, "\\:\x00\x1b") {
-			t.Errorf("%q becomes %q", path, name)
-		}
+		name := safePath(path)
+		says.True(t, fs.ValidPath(name) && !strings.ContainsAny(name, "\\:\x00\x1b"), "%q becomes %q", path, name)
 	})
 }

@@ -261,9 +261,8 @@ func TestExpressionsOfLongLines(t *testing.T) {
 func TestWrongExpression(t *testing.T) {
 	for _, ignoreCase := range []bool{false, true} {
 		_, err := compile("(", true, ignoreCase)
-		if want := "the pattern is not an RE2 regular expression: missing closing ): `(`"; err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		want := "the pattern is not an RE2 regular expression: missing closing ): `(`"
+		says.True(t, err != nil && err.Error() == want, "%v, want %s", err, want)
 	}
 }
 
@@ -294,9 +293,8 @@ func TestExpressionsInParts(t *testing.T) {
 			}
 			compared++
 			at := between.FindStringSubmatchIndex(line)
-			if ok != (at != nil) || ok && (from != at[2] || to != at[3]) {
-				t.Errorf("%s in %q: %d to %d, %t; want %v", expression, line, from, to, ok, at)
-			}
+			says.True(t, ok == (at != nil) && (!ok || from == at[2] && to == at[3]), "%s in %q: %d to %d, %t; want %v",
+				expression, line, from, to, ok, at)
 		}
 	}
 	says.True(t, compared >= 10000 && open >= 100, "only %d finds are compared, and %d expressions are open", compared,
@@ -306,9 +304,8 @@ func TestExpressionsInParts(t *testing.T) {
 // TestUndated: where a time is asked for, matches without one are counted.
 func TestUndated(t *testing.T) {
 	q := prepared(t, Query{Pattern: "x", From: 1})
-	if matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n"); len(matches) != 2 || undated != 2 {
-		t.Errorf("%d matches, %d undated", len(matches), undated)
-	}
+	matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n")
+	says.True(t, len(matches) == 2 && undated == 2, "%d matches, %d undated", len(matches), undated)
 }
 
 func TestPatternsAreBounded(t *testing.T) {
@@ -438,9 +435,8 @@ func TestOwnLevel(t *testing.T) {
 		s.read = func(int) error { return nil }
 		var all []*Match
 		s.report = func(f found) { all = append(all, newMatch(&f)) }
-		if err := s.scan(t.Context(), strings.NewReader(c.text)); err != nil || len(all) != 1 {
-			t.Fatalf("%s: %d matches, %v", name, len(all), err)
-		}
+		err := s.scan(t.Context(), strings.NewReader(c.text))
+		must.True(t, err == nil && len(all) == 1, "%s: %d matches, %v", name, len(all), err)
 		if m := all[0]; m.Level != c.level || !strings.Contains(m.Time, c.time) || c.time == "" && m.Time != "" ||
 			!strings.Contains(m.Text, "needle") {
 			t.Errorf("%s: level %q at %q, want %q at %s", name, m.Level, m.Time, c.level, c.time)

@@ -135,9 +135,8 @@ func TestSearch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := s.search(tc.query)
 			slices.Sort(tc.want)
-			if !slices.Equal(got.lines, tc.want) {
-				t.Errorf("found\n%s\nwant\n%s", strings.Join(got.lines, "\n"), strings.Join(tc.want, "\n"))
-			}
+			says.EqualSlices(t, got.lines, tc.want, "found\n%s\nwant\n%s", strings.Join(got.lines, "\n"),
+				strings.Join(tc.want, "\n"))
 			says.True(t, got.end.Complete && got.end.Matches == int64(len(tc.want)) &&
 				got.end.Reported == got.end.Matches && len(got.files) == len(tc.want), "%+v, %d files", got.end,
 				len(got.files))
@@ -154,9 +153,7 @@ func TestLineEndsOfWindows(t *testing.T) {
 		`^$`:         {"01:raylet.out:3:"},
 		`yet\s$`:     {"01:raylet.out:2:not done yet"},
 	} {
-		if got := s.search(Query{Pattern: pattern, Regexp: true}).lines; !slices.Equal(got, want) {
-			t.Errorf("%s finds %q, want %q", pattern, got, want)
-		}
+		says.EqualSlices(t, s.search(Query{Pattern: pattern, Regexp: true}).lines, want, pattern)
 	}
 }
 
@@ -176,10 +173,9 @@ func TestRanks(t *testing.T) {
 	says.EqualSlices(t, slices.SortedFunc(maps.Keys(files), rank(files)), want, "the order")
 	got := s.search(Query{Pattern: "needle", Lines: 1})
 	files = got.files
-	if order := slices.SortedFunc(maps.Keys(files), rank(files)); !strings.Contains(got.lines[0], order[0]) ||
-		files[order[1]].Rank != LastRank {
-		t.Errorf("%q is reported, and the order is %q", got.lines, order)
-	}
+	order := slices.SortedFunc(maps.Keys(files), rank(files))
+	says.True(t, strings.Contains(got.lines[0], order[0]) && files[order[1]].Rank == LastRank,
+		"%q is reported, and the order is %q", got.lines, order)
 }
 
 func TestLimits(t *testing.T) {
@@ -222,10 +218,9 @@ func TestManyShortLines(t *testing.T) {
 	s := newSession(t)
 	const lines = 1 << 20
 	s.add(rayid.Node{1}, "a.log", layout.Plain, 1<<20, []byte(strings.Repeat("x\n", lines)))
-	if got := s.search(Query{Pattern: "x", Timeout: MaxTimeout}); got.end.Matches != lines ||
-		slices.Contains(got.end.Why, "time") {
-		t.Errorf("%d lines found, want %d: %q", got.end.Matches, lines, got.end.Why)
-	}
+	got := s.search(Query{Pattern: "x", Timeout: MaxTimeout})
+	says.True(t, got.end.Matches == lines && !slices.Contains(got.end.Why, "time"), "%d lines found, want %d: %q",
+		got.end.Matches, lines, got.end.Why)
 }
 
 // TestDamagedLogs: what cannot be read is said, and the rest is searched.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -80,11 +79,9 @@ func TestPagesWithGaps(t *testing.T) {
 						t.Fatalf("the page at %d begins with line %d, %v, want %d", p.Start, n, err, first)
 					}
 					for i, line := range p.Lines {
-						if want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i)); len(line.Spans) != 1 ||
-							line.Spans[0].Text != want {
-							t.Fatalf("line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans,
-								first+int64(i))
-						}
+						want := fmt.Sprintf("line %*d", lineBytes-6, first+int64(i))
+						must.True(t, len(line.Spans) == 1 && line.Spans[0].Text == want,
+							"line %d of the page at %d is %.200v, want line %d", i, p.Start, line.Spans, first+int64(i))
 					}
 				}
 				next := int64(1)
@@ -186,13 +183,9 @@ func TestIndex(t *testing.T) {
 	}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := NewIndex().Number(gone, f, f.Size()); err == nil {
-		t.Error("it counts for nobody")
-	}
+	says.True(t, says.Err(NewIndex().Number(gone, f, f.Size())) != nil, "it counts for nobody")
 	must.OK(t, x.counting.Acquire(t.Context(), 1))
-	if _, err := x.Number(gone, f, 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("who has left waits for others to count: %v", err)
-	}
+	says.ErrorIs(t, says.Err(x.Number(gone, f, 0)), context.Canceled, "who has left waits for others to count")
 }
 
 // TestIndexOfHugeGap: an index is bounded even if the name of a chunk says that a log is as long as no log can be, and
@@ -202,9 +195,8 @@ func TestIndexOfHugeGap(t *testing.T) {
 	x := NewIndex()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := x.Number(gone, f, f.Size()); err == nil || len(x.marks) > 0 {
-		t.Errorf("%d marks for nobody, %v", len(x.marks), err)
-	}
+	_, err := x.Number(gone, f, f.Size())
+	says.True(t, err != nil && len(x.marks) == 0, "%d marks for nobody, %v", len(x.marks), err)
 	says.Equal(t, must.Get(x.Number(t.Context(), f, f.Size()-1))(t), 4, "the last line")
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 2))(t), 4, "the second line begins at")
 	says.Equal(t, must.Get(x.Offset(t.Context(), f, 9))(t), f.Size(), "a line that is not there is at")
@@ -328,10 +320,9 @@ func TestPageText(t *testing.T) {
 		must.True(t, err == nil && p.End-at <= pageBytes && p.End > at, "the page at %d ends at %d, %v", at, p.End, err)
 		for _, line := range p.Lines {
 			states++
-			if said := line.Spans[0].Text; said != "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" &&
-				said != "end" {
-				t.Errorf("a line of the page at %d is %.200q", at, said)
-			}
+			said := line.Spans[0].Text
+			says.True(t, said == "epoch:  10%|████      | 1/10 [00:01<00:09,  1.00it/s]" || said == "end",
+				"a line of the page at %d is %.200q", at, said)
 		}
 		at = p.End
 	}
@@ -350,9 +341,8 @@ func TestColours(t *testing.T) {
 		"\xff\x00\ty\r":                {{"", "\uFFFD\ty"}},
 		"\x1b[<script>mx":              {{"", "cript>mx"}},
 	} {
-		if got := spansOf([]byte(line)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
+		got := spansOf([]byte(line))
+		says.True(t, reflect.DeepEqual(got, want), "%q: %q, want %q", line, got, want)
 	}
 }
 
@@ -363,9 +353,7 @@ func FuzzColours(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) {
 		for _, span := range spansOf([]byte(line)) {
 			for name := range strings.FieldsSeq(span.Class) {
-				if name != "bold" && (!strings.HasPrefix(name, "fg") || len(name) > 4) {
-					t.Errorf("class %q", span.Class)
-				}
+				says.True(t, name == "bold" || strings.HasPrefix(name, "fg") && len(name) <= 4, "class %q", span.Class)
 			}
 			says.True(t, !strings.ContainsAny(span.Text, "\x1b\x00\x07"), "text %q", span.Text)
 		}

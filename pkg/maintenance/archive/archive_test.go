@@ -88,9 +88,8 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 	}
 	put := blob.Store.Put
 	must.OK(t, put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")))
-	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, os.ErrExist) {
-		t.Errorf("over other content: %v, want os.ErrExist", err)
-	}
+	says.ErrorIs(t, says.Err(Import(t.Context(), bytes.NewReader(file), options(to, "log"))), os.ErrExist,
+		"over other content")
 }
 
 // TestEndOfAnImport: a session whose head was lost ended when its last object was stored, also once it is imported, and
@@ -146,12 +145,8 @@ func TestIndexesAreLeftOut(t *testing.T) {
 		"forged":   forge(t, func(*manifest) {}, entry{key, "PAR1", tar.TypeReg}, marker),
 	} {
 		to := storetest.New()
-		if _, err := Import(t.Context(), file, options(to, "log")); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if _, err := to.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: %s was stored: %v", name, key, err)
-		}
+		must.OK(t, says.Err(Import(t.Context(), file, options(to, "log"))), name)
+		says.ErrorIs(t, says.Err(to.Stat(t.Context(), key)), os.ErrNotExist, "%s: %s was stored", name, key)
 	}
 }
 
@@ -186,17 +181,12 @@ func TestCutArchivesAreRefusedAndGoOn(t *testing.T) {
 	fill(t, from, "log")
 	file := export(t, from, "log")
 	for _, n := range []int{0, 1, 100, len(file) / 2, len(file) - 1} {
-		if _, err := Import(t.Context(), bytes.NewReader(file[:n]), options(to, "log")); err == nil {
-			t.Errorf("the first %d of %d bytes are taken for an archive", n, len(file))
-		}
-		if _, err := to.Stat(t.Context(), layout.MarkerKey("log", ref)); n < len(file)-1 &&
-			!errors.Is(err, os.ErrNotExist) {
-			t.Errorf("after %d bytes the session shows: %v", n, err)
-		}
+		says.True(t, says.Err(Import(t.Context(), bytes.NewReader(file[:n]), options(to, "log"))) != nil,
+			"the first %d of %d bytes are taken for an archive", n, len(file))
+		_, err := to.Stat(t.Context(), layout.MarkerKey("log", ref))
+		says.True(t, n >= len(file)-1 || errors.Is(err, os.ErrNotExist), "after %d bytes the session shows: %v", n, err)
 	}
-	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(Import(t.Context(), bytes.NewReader(file), options(to, "log"))))
 }
 
 // TestDamagedArchivesAreRefused: the checksum at the end of the file is compared, also where it is all that follows the
@@ -217,12 +207,8 @@ func TestDamagedArchivesAreRefused(t *testing.T) {
 	file := archive(len(random) - int(around))
 	file[len(file)/2] ^= 1
 	to := storetest.New()
-	if _, err := Import(t.Context(), bytes.NewReader(file), options(to, "log")); !errors.Is(err, errBad) {
-		t.Errorf("%v, want errBad", err)
-	}
-	if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the session shows: %v", err)
-	}
+	says.ErrorIs(t, says.Err(Import(t.Context(), bytes.NewReader(file), options(to, "log"))), errBad)
+	says.ErrorIs(t, says.Err(to.Stat(t.Context(), marker.name)), os.ErrNotExist, "the session shows")
 }
 
 // TestMoreAfterTheEndIsRefused: what follows the end of the tar file is read no further than padding is long.
@@ -233,10 +219,8 @@ func TestMoreAfterTheEndIsRefused(t *testing.T) {
 		more, err := zstd.NewWriter(nil)
 		must.OK(t, err)
 		file = more.EncodeAll(make([]byte, size), file)
-		if _, err := Import(t.Context(), bytes.NewReader(file), options(storetest.New(), "log")); !errors.Is(err,
-			want) {
-			t.Errorf("%d bytes more: %v, want %v", size, err, want)
-		}
+		says.ErrorIs(t, says.Err(Import(t.Context(), bytes.NewReader(file), options(storetest.New(), "log"))), want,
+			"%d bytes more", size)
 	}
 }
 
@@ -304,18 +288,13 @@ func TestForgedArchivesAreRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			to := storetest.New()
-			if _, err := Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log")); !errors.Is(err,
-				errBad) {
-				t.Errorf("%v, want errBad", err)
-			}
-			if _, err := to.Stat(t.Context(), marker.name); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the session shows: %v", err)
-			}
+			says.ErrorIs(t, says.Err(Import(t.Context(), forge(t, tc.change, tc.entries...), options(to, "log"))),
+				errBad)
+			says.ErrorIs(t, says.Err(to.Stat(t.Context(), marker.name)), os.ErrNotExist, "the session shows")
 		})
 	}
-	if _, err := Import(t.Context(), forge(t, same, good, marker), options(storetest.New(), "log")); err != nil {
-		t.Errorf("an archive that is good: %v", err)
-	}
+	says.OK(t, says.Err(Import(t.Context(), forge(t, same, good, marker), options(storetest.New(), "log"))),
+		"an archive that is good")
 }
 
 // TestArchivesOfTooManyObjectsAreRefused before anything is stored: empty objects have no bytes that a limit of bytes
@@ -324,10 +303,8 @@ func TestArchivesOfTooManyObjectsAreRefused(t *testing.T) {
 	good := entry{layout.MetadataKey("log", ref, layout.End), "", tar.TypeReg}
 	file := forge(t, func(m *manifest) { m.Objects = 1 << 40 }, good,
 		entry{layout.MarkerKey("log", ref), "", tar.TypeReg})
-	if got, err := Import(t.Context(), file, options(storetest.New(), "log")); !errors.Is(err, errBad) ||
-		got.Stored > 0 {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := Import(t.Context(), file, options(storetest.New(), "log"))
+	says.True(t, errors.Is(err, errBad) && got.Stored <= 0, "%+v, %v", got, err)
 }
 
 // FuzzKey: a name that is taken for a key's is the one that the key has.

@@ -17,6 +17,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
 	"github.com/rayhistory/historyserver/internal/testkit/recording"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
@@ -38,9 +39,7 @@ func bucket(t *testing.T) (store *local.Store, ref layout.Session) {
 	dir := t.TempDir()
 	must.OK(t, recording.Unpack(filepath.Join("..", "..", "findings", "testdata", "jobs-2.60.tar.gz"), dir))
 	found, err := filepath.Glob(filepath.Join(dir, "log", "*_cases", "session_*"))
-	if err != nil || len(found) != 1 {
-		t.Fatal(found, err)
-	}
+	must.True(t, err == nil && len(found) == 1, "%v %v", found, err)
 	store = must.Get(local.Open(dir))(t)
 	ref = layout.Session{Namespace: "cases", Cluster: strings.TrimSuffix(filepath.Base(filepath.Dir(found[0])),
 		"_cases"), Name: filepath.Base(found[0])}
@@ -59,9 +58,7 @@ func outcome(t *testing.T, store blob.Store, root string, ref layout.Session) (c
 		Registerer: prometheus.NewRegistry()})
 	l, err := c.ReadAll(t.Context())
 	entries := slices.Collect(l.All())
-	if err != nil || len(entries) != 1 {
-		t.Fatal(entries, err)
-	}
+	must.True(t, err == nil && len(entries) == 1, "%v %v", entries, err)
 	opener := &index.Opener{Store: store, Root: root, Log: silent.Logger()}
 	head, known := outcomes.Read(t.Context(), opener.KeptFindings, entries[0])
 	s, err := session.Load(t.Context(), store, root, ref, session.Options{Log: silent.Logger()})
@@ -120,9 +117,8 @@ func TestStoredMeanwhile(t *testing.T) {
 		Store: late, Root: layout.DefaultRoot, Quiet: time.Hour, Progress: &progress.Counter{},
 	}))(t)
 	must.Get(store.Stat(t.Context(), key))(t)
-	if cause, known := outcome(t, store, layout.DefaultRoot, ref); known {
-		t.Errorf("an outcome is known: %q", cause)
-	}
+	cause, known := outcome(t, store, layout.DefaultRoot, ref)
+	says.True(t, !known, "an outcome is known: %q", cause)
 }
 
 // TestDamagedFindings, which can be made again, keep nobody from compacting or copying their session.
@@ -137,9 +133,7 @@ func TestDamagedFindings(t *testing.T) {
 		must.OK(t, store.Put(t.Context(), key, bytes.NewReader(damaged)))
 		from, to := transfer.Place{Store: store, Root: layout.DefaultRoot}, transfer.Place{Root: "moved"}
 		to.Store = must.Get(local.Open(t.TempDir()))(t)
-		if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
-			t.Errorf("%s: copy: %v", what, err)
-		}
+		says.OK(t, says.Err(transfer.Copy(t.Context(), ref, from, to, &progress.Counter{})), "%s: copy", what)
 		if result, err := compact.Session(t.Context(), ref,
 			compact.Options{Store: to.Store, Root: to.Root, Quiet: time.Hour,
 				Progress: &progress.Counter{}}); err != nil || result.Joined == 0 {
@@ -158,9 +152,7 @@ func TestCopied(t *testing.T) {
 		target := storetest.New()
 		to := transfer.Place{Store: target, Root: root}
 		for _, again := range []bool{false, true} {
-			if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
-				t.Fatal(root, err)
-			}
+			must.OK(t, says.Err(transfer.Copy(t.Context(), ref, from, to, &progress.Counter{})), root)
 			if after, known := outcome(t, target, root, ref); !known || after != before {
 				t.Errorf("%s, again %v: of the copy %q (%v), of the original %q", root, again, after, known, before)
 			}
@@ -168,11 +160,8 @@ func TestCopied(t *testing.T) {
 		key := layout.LogChunkKey(layout.LogKey(root, ref, [28]byte{7}, "more.log"), 0, layout.Plain)
 		must.OK(t, target.Create(t.Context(), key, strings.NewReader("more\n")))
 		must.OK(t, target.Delete(t.Context(), layout.FindingsKey(root, ref)))
-		if _, err := transfer.Copy(t.Context(), ref, from, to, &progress.Counter{}); err != nil {
-			t.Fatal(root, err)
-		}
-		if _, known := outcome(t, target, root, ref); known {
-			t.Errorf("%s: an outcome is known of a copy that has more", root)
-		}
+		must.OK(t, says.Err(transfer.Copy(t.Context(), ref, from, to, &progress.Counter{})), root)
+		_, known := outcome(t, target, root, ref)
+		says.True(t, !known, "%s: an outcome is known of a copy that has more", root)
 	}
 }

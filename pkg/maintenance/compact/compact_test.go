@@ -162,10 +162,9 @@ func TestReadersSeeAllBytesWhateverFails(t *testing.T) {
 						t.Fatalf("cut short after %d operations, readers see %q, want %q", left, got, tc.want)
 					}
 					if kind == "log" || want == plain {
-						if got := read(t, before, path); got != tc.want {
-							t.Fatalf("cut short after %d operations, who listed before sees %q, want %q", left, got,
-								tc.want)
-						}
+						got := read(t, before, path)
+						must.True(t, got == tc.want,
+							"cut short after %d operations, who listed before sees %q, want %q", left, got, tc.want)
 					}
 					if err == nil {
 						break
@@ -203,9 +202,8 @@ func TestDamagedWholesAreLeft(t *testing.T) {
 			}
 			result, err := Session(t.Context(), ref, options(store))
 			says.True(t, err == nil && len(result.Left) == 1 && result.Joined == 0, "%+v, %v", result, err)
-			if left := keys(t, store, layout.LogKey("log", ref, node, "a")); len(left) != tc.kept {
-				t.Errorf("left is %q", left)
-			}
+			left := keys(t, store, layout.LogKey("log", ref, node, "a"))
+			says.True(t, len(left) == tc.kept, "left is %q", left)
 			_, recorded := store.Objects[layout.MetadataKey("log", ref, layout.Joined)]
 			if written := name == "a conflict"; recorded != written {
 				t.Errorf("when it ended is recorded: %t; something was joined: %t", recorded, written)
@@ -237,9 +235,8 @@ func TestChangedChunksAreLeft(t *testing.T) {
 				t.Errorf("%s, %q: left is %q after %d reads: %+v, %v", name, text, left, reads, result, err)
 			}
 			first := must.Get(blob.ReadRange(t.Context(), inner, layout.ChunkKey(events, 0, c), 0, 100))(t)
-			if !bytes.Equal(first, layouttest.Pack(t, "one\n", c)) {
-				t.Errorf("%s, %q: the first chunk was replaced", name, text)
-			}
+			says.True(t, bytes.Equal(first, layouttest.Pack(t, "one\n", c)), "%s, %q: the first chunk was replaced",
+				name, text)
 		}
 	}
 }
@@ -268,9 +265,8 @@ func TestRunningSessionsOpenHoursAndLogsAreLeft(t *testing.T) {
 	fill(t, store, packed, false, []piece{{0, zst, "one\n"}, {4, zst, "two\n"}})
 	result, err := Session(t.Context(), ref, options(store))
 	says.True(t, err == nil && result.Joined == 1 && result.Removed == 1, "%+v, %v", result, err)
-	if got := keys(t, store, over); len(got) != 1 || got[0] != over {
-		t.Errorf("the hour that is over: %q", got)
-	}
+	got := keys(t, store, over)
+	says.True(t, len(got) == 1 && got[0] == over, "the hour that is over: %q", got)
 	for _, whole := range []string{log, open, last, packed} {
 		if got := keys(t, store, whole); len(got) != 2 {
 			t.Errorf("%q was touched", got)
@@ -283,9 +279,7 @@ func TestOneCompactorAtATime(t *testing.T) {
 	fill(t, store, layout.LogKey("log", ref, node, "a"), true, arrangements["plain"].pieces)
 	end(t, store)
 	err := lease.Do(t.Context(), store, "log", ref, func(context.Context) error {
-		if _, err := Session(t.Context(), ref, options(store)); !errors.Is(err, lease.ErrBusy) {
-			t.Errorf("beside another: %v", err)
-		}
+		says.ErrorIs(t, says.Err(Session(t.Context(), ref, options(store))), lease.ErrBusy, "beside another")
 		store.Written(lease.Key("log", ref), time.Now().Add(-2*lease.Timeout))
 		if result, err := Session(t.Context(), ref, options(store)); err != nil || result.Joined != 1 {
 			t.Errorf("after a lease that ran out: %+v, %v", result, err)
@@ -310,9 +304,8 @@ func TestManyCompactorsAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 8 {
 		group.Go(func() {
-			if _, err := Session(t.Context(), ref, options(store)); err != nil && !errors.Is(err, lease.ErrBusy) {
-				t.Error(err)
-			}
+			_, err := Session(t.Context(), ref, options(store))
+			says.True(t, err == nil || errors.Is(err, lease.ErrBusy), err)
 		})
 	}
 	for range 20 {
@@ -346,9 +339,8 @@ func TestWithoutEndMarker(t *testing.T) {
 		says.True(t, err == nil && result.Joined == test.joined, "%+v: %+v, %v", test, result, err)
 		data := store.Object(layout.MetadataKey("log", ref, layout.Joined))
 		var facts layout.JoinedMetadata
-		if test.joined > 0 && (json.Unmarshal(data, &facts) != nil || !facts.End.Equal(end)) {
-			t.Errorf("%+v: the end is %q, want %s", test, data, end)
-		}
+		says.True(t, test.joined <= 0 || json.Unmarshal(data, &facts) == nil && facts.End.Equal(end),
+			"%+v: the end is %q, want %s", test, data, end)
 	}
 }
 
@@ -359,12 +351,10 @@ func TestWrongClock(t *testing.T) {
 	fill(t, store, whole, true, arrangements["plain"].pieces)
 	behind := &storetest.Hooked{Store: store,
 		Object: func(o *blob.Object) { o.ModTime = o.ModTime.Add(-48 * time.Hour) }}
-	if _, err := Session(t.Context(), ref, options(behind)); !errors.Is(err, lease.ErrClock) {
-		t.Errorf("by a clock that is two days ahead: %v", err)
-	}
-	if left := keys(t, store, whole); len(left) != 3 {
-		t.Errorf("left is %q", left)
-	}
+	says.ErrorIs(t, says.Err(Session(t.Context(), ref, options(behind))), lease.ErrClock,
+		"by a clock that is two days ahead")
+	left := keys(t, store, whole)
+	says.True(t, len(left) == 3, "left is %q", left)
 }
 
 // TestBatches: small streams come first, together; large ones one after the other.

@@ -73,9 +73,8 @@ func TestEventsAreReplayedByStaleListings(t *testing.T) {
 				must.OK(t, store.Delete(t.Context(), lease.Key("log", ref))) // it ran out
 			}
 			says.Equal(t, replay(t, store), want, "what is joined replays to other rows")
-			if now := len(keys(t, store, layout.Prefix("log", ref))); now >= len(before.listed)/2 {
-				t.Errorf("%d objects of %d are left", now, len(before.listed))
-			}
+			now := len(keys(t, store, layout.Prefix("log", ref)))
+			says.True(t, now < len(before.listed)/2, "%d objects of %d are left", now, len(before.listed))
 		})
 	}
 }
@@ -236,13 +235,11 @@ func TestStreamsOfZerosAreLeft(t *testing.T) {
 				t.Errorf("%d chunks of %d bytes: %+v", test.parts, len(body), result)
 			}
 			if !test.joined {
-				if left := fmt.Sprint(result.Left); !strings.Contains(left, "times its bytes") {
-					t.Error(left)
-				}
+				left := fmt.Sprint(result.Left)
+				says.True(t, strings.Contains(left, "times its bytes"), left)
 				for _, key := range chunks {
-					if o, err := store.Stat(t.Context(), key); err != nil || o.Size != int64(len(body)) {
-						t.Error(o, err)
-					}
+					o, err := store.Stat(t.Context(), key)
+					says.True(t, err == nil && o.Size == int64(len(body)), "%v %v", o, err)
 				}
 			}
 		})

@@ -98,12 +98,9 @@ func TestStore(t *testing.T) {
 			if got := results(r); !slices.Equal(got, tt.want) || !strings.Contains(r.String(), tt.says) {
 				t.Errorf("%q, want %q and %q:\n%s", got, tt.want, tt.says, r)
 			}
-			if failed := r.Err() != nil; failed != tt.failed {
-				t.Errorf("%v", r.Err())
-			}
-			if _, err := store.Stat(t.Context(), tt.of.Key); (err == nil) != tt.stays {
-				t.Errorf("the object: %v", err)
-			}
+			says.Equal(t, r.Err() != nil, tt.failed, r.Err())
+			_, err := store.Stat(t.Context(), tt.of.Key)
+			says.True(t, (err == nil) == tt.stays, "the object: %v", err)
 		})
 	}
 	store := must.Get(local.Open(t.TempDir()))(t)

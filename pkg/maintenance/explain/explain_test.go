@@ -176,9 +176,8 @@ func TestThreeServers(t *testing.T) {
 		late := w.end("team", "last")
 		time.Sleep(afterEnd + leaseTime + time.Minute)
 		synctest.Wait()
-		if head, ok := w.outcome(late); !ok || head.Outcome != catalog.Failed {
-			t.Errorf("nobody follows a server that died: %+v", head)
-		}
+		head, ok := w.outcome(late)
+		says.True(t, ok && head.Outcome == catalog.Failed, "nobody follows a server that died: %+v", head)
 		servers[2].Close()
 	})
 }
@@ -462,9 +461,8 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		defer off.Close()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(w.explained) > 0 || sent() > 0 {
-			t.Errorf("%v is explained with %v requests although that is off", w.explained, sent())
-		}
+		says.True(t, len(w.explained) == 0 && sent() <= 0, "%v is explained with %v requests although that is off",
+			w.explained, sent())
 		on := w.server()
 		on.opts.Store = counted
 		on.Start()
@@ -474,11 +472,9 @@ func TestNothingIsSentWhenNothingIsDue(t *testing.T) {
 		before := sent()
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(w.explained) != 1 || before == 0 || sent() != before {
-			t.Errorf("%v explained, %v requests, then %v", w.explained, before, sent())
-		}
-		if _, err := w.store.Stat(t.Context(), layout.ExplainingKey("log")); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("a lease is left: %v", err)
-		}
+		says.True(t, len(w.explained) == 1 && before != 0 && sent() == before, "%v explained, %v requests, then %v",
+			w.explained, before, sent())
+		says.ErrorIs(t, says.Err(w.store.Stat(t.Context(), layout.ExplainingKey("log"))), os.ErrNotExist,
+			"a lease is left")
 	})
 }

@@ -59,9 +59,8 @@ func TestMetrics(t *testing.T) {
 	if index(readOnly, false); keyExists(t, store, key) {
 		t.Error("written where that is not allowed")
 	}
-	if got := index(store, false); got.Index != Written {
-		t.Errorf("%+v", got)
-	}
+	got := index(store, false)
+	says.True(t, got.Index == Written, "%+v", got)
 	first := written()
 	if got := index(store, false); got.Index != UpToDate || !written().Equal(first) {
 		t.Errorf("again: %+v", got)
@@ -99,10 +98,9 @@ func TestPartial(t *testing.T) {
 	ref := layout.Session{Namespace: "cases", Cluster: "more260", Name: "session_2026-11-22_10-34-02_976840_27616"}
 	w := Places{Store: store, Root: layout.DefaultRoot, Metrics: unread{}, Log: silent.Logger()}.Open()
 	s := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, ref, session.Options{Log: silent.Logger()}))(t)
-	if err := w.KeepFindings(t.Context(), s, false); !errors.Is(err, index.ErrPartial) ||
-		keyExists(t, store, layout.FindingsKey(layout.DefaultRoot, ref)) {
-		t.Errorf("%v", err)
-	}
+	err := w.KeepFindings(t.Context(), s, false)
+	says.True(t, errors.Is(err, index.ErrPartial) && !keyExists(t, store, layout.FindingsKey(layout.DefaultRoot, ref)),
+		"%v", err)
 }
 
 // TestUsed: what a recorded session's nodes used, by its stored metrics, is kept with its findings.
@@ -137,12 +135,9 @@ func TestRemovedMeanwhile(t *testing.T) {
 	w := Places{Store: store, Root: "log", Log: silent.Logger()}.Open()
 	must.OK(t, store.Put(t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("{}")))
 	must.OK(t, w.PutFindings(t.Context(), ref, []byte("{}\n")))
-	if _, ok := store.Objects[layout.FindingsKey("log", ref)]; !ok {
-		t.Error("the findings of a stored session are not kept")
-	}
+	_, ok := store.Objects[layout.FindingsKey("log", ref)]
+	says.True(t, ok, "the findings of a stored session are not kept")
 	must.OK(t, store.Delete(t.Context(), layout.MetadataKey("log", ref, layout.End)))
 	must.OK(t, w.PutFindings(t.Context(), ref, []byte("{}\n")))
-	if len(store.Objects) > 0 {
-		t.Errorf("left are %q", store.Keys())
-	}
+	says.True(t, len(store.Objects) <= 0, "left are %q", store.Keys())
 }

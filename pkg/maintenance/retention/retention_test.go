@@ -162,9 +162,7 @@ func TestWrongClock(t *testing.T) {
 	}
 	says.ErrorIs(t, Remove(t.Context(), behind(365*24*time.Hour), "log", ref, later, &p), lease.ErrClock,
 		"a clock that is a year ahead")
-	if _, err := store.Stat(t.Context(), layout.MarkerKey("log", ref)); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(store.Stat(t.Context(), layout.MarkerKey("log", ref))))
 	says.OK(t, Remove(t.Context(), behind(time.Minute), "log", ref, later, &p), "a clock that is a minute ahead")
 }
 
@@ -173,8 +171,6 @@ func TestRemoveMarkerOfAFolder(t *testing.T) {
 	store := storetest.New()
 	ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_1"}
 	store.Objects[layout.MarkerKey("log", ref)+"/"] = nil
-	if err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{}); err != nil ||
-		len(store.Objects) > 0 {
-		t.Errorf("%q is left, %v", store.Keys(), err)
-	}
+	err := Remove(t.Context(), store, "log", ref, time.Now().Add(time.Hour), &progress.Counter{})
+	says.True(t, err == nil && len(store.Objects) == 0, "%q is left, %v", store.Keys(), err)
 }

@@ -73,9 +73,8 @@ func TestGivenUp(t *testing.T) {
 	e := catalog.Entry{Described: true, End: time.Now().Add(-20 * day),
 		Summary: catalog.Summary{Outcome: catalog.Unknown}}
 	p := &Policy{Age: 14 * day, Rules: must.Get(ParseRules([]byte("rules: [{outcomes: [failed], keep: 60d}]")))(t)}
-	if f := p.Of(e, time.Now()); f.Keep != 14*day {
-		t.Errorf("nothing of its jobs is stored: %+v", f)
-	}
+	f := p.Of(e, time.Now())
+	says.True(t, f.Keep == 14*day, "nothing of its jobs is stored: %+v", f)
 	kept := must.Get(findings.EncodeGivenUp(nil, e.Ref, e.End, "its events are damaged"))(t)
 	e.Cause = must.Get(findings.ReadHead(bytes.NewReader(kept), e.Ref))(t).Cause
 	if f := p.Of(e, time.Now()); f.Keep != 60*day {
@@ -99,18 +98,13 @@ func TestRulesThatAreRefused(t *testing.T) {
 		"rules: [{keep: 1d}]\n--- {":                         "one document",
 		"- keep: 1d":                                         "want names with values, not a list",
 	} {
-		if _, err := ParseRules([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
+		says.Error(t, says.Err(ParseRules([]byte(text))), want, text)
 	}
-	if rules, err := ParseRules([]byte("---\nrules: [{keep: 1d}]\n---\n")); err != nil || len(rules) != 1 {
-		t.Errorf("marks of a document: %v, %v", rules, err)
-	}
+	rules, err := ParseRules([]byte("---\nrules: [{keep: 1d}]\n---\n"))
+	says.True(t, err == nil && len(rules) == 1, "marks of a document: %v, %v", rules, err)
 	large := filepath.Join(t.TempDir(), "rules.yaml")
 	must.OK(t, os.WriteFile(large, []byte(strings.Repeat("#", 2<<20)), 0o600))
-	if _, err := ReadRules(large); err == nil || !strings.Contains(err.Error(), large) {
-		t.Errorf("%v", err)
-	}
+	says.Error(t, says.Err(ReadRules(large)), large)
 }
 
 func FuzzParseRules(f *testing.F) {
@@ -133,16 +127,14 @@ func TestPinned(t *testing.T) {
 	e := catalog.Entry{Described: true, End: now.Add(-30 * day), LastWrite: now.Add(-10 * day)}
 	pinned := false
 	p := &Policy{Age: 5 * day, Note: func(layout.Session) notes.Note { return notes.Note{Pinned: pinned} }}
-	if f := p.Of(e, now); !f.Due(now) || f.Pinned {
-		t.Errorf("%+v", f)
-	}
+	f := p.Of(e, now)
+	says.True(t, f.Due(now) && !f.Pinned, "%+v", f)
 	pinned = true
 	if f := p.Of(e, now); f.Due(now) || !f.Pinned || f.Why != "it is pinned" {
 		t.Errorf("%+v", f)
 	}
-	if _, expires := p.Of(e, now).Days(now); expires {
-		t.Error("a pinned session expires")
-	}
+	_, expires := p.Of(e, now).Days(now)
+	says.True(t, !expires, "a pinned session expires")
 	p.Note = func(layout.Session) notes.Note { return notes.Note{Pinned: true, Damaged: true} }
 	if f := p.Of(e, now); f.Due(now) || !f.Pinned || !strings.Contains(f.Why, "its note cannot be read") {
 		t.Errorf("with a damaged note: %+v", f)

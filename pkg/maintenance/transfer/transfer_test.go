@@ -214,9 +214,8 @@ func TestCopyWhileCompacted(t *testing.T) {
 				must.Get(Copy(t.Context(), v16, from, to, &progress.Counter{}))(t)
 			}
 			want := map[string]int64{"source": 8, "target": 14}[compacted]
-			if o, err := target.Stat(t.Context(), log); err != nil || o.Size != want {
-				t.Errorf("the log has %d bytes, want %d: %v", o.Size, want, err)
-			}
+			o, err := target.Stat(t.Context(), log)
+			says.True(t, err == nil && o.Size == want, "the log has %d bytes, want %d: %v", o.Size, want, err)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package upkeep
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -94,10 +93,8 @@ func TestSettledSessionsAreNotListedInEveryRound(t *testing.T) {
 	must.OK(t, store.Create(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain), strings.NewReader("two\n")))
 	entries[0].LastWrite = now.Add(time.Minute)
 	u.workRound(t.Context(), now)
-	if _, err := store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain)); !errors.Is(err,
-		os.ErrNotExist) {
-		t.Errorf("what was stored later was not joined: %v", err)
-	}
+	says.ErrorIs(t, says.Err(store.Stat(t.Context(), layout.ChunkKey(log(ended), 4, layout.Plain))), os.ErrNotExist,
+		"what was stored later was not joined")
 }
 
 // TestPanic: what goes wrong with one session ends neither the server nor the round.
@@ -174,9 +171,8 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		for i := range 5 {
 			prefix := layout.Prefix("log", layout.Session{Namespace: "quick", Cluster: "c",
 				Name: fmt.Sprint("session_", i)})
-			if at, ok := listed[prefix]; !ok || at > sessionTime {
-				t.Errorf("session %d of the other namespace waited %s, %t", i, at, ok)
-			}
+			at, ok := listed[prefix]
+			says.True(t, ok && at <= sessionTime, "session %d of the other namespace waited %s, %t", i, at, ok)
 		}
 		// the third slow session began before the next round was due
 		says.Equal(t, time.Since(now), 30*time.Minute, "the round took")

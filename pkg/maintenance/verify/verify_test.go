@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/progress"
 	"github.com/rayhistory/historyserver/internal/testkit/layouttest"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/maintenance/inventory"
@@ -73,10 +74,9 @@ func TestDamageIsTold(t *testing.T) {
 			case tc.want != "" && (len(report.Damage) != 1 || !strings.Contains(report.Damage[0].What, tc.want)):
 				t.Errorf("tells of %q, want %q", report.Damage, tc.want)
 			}
-			if done, total := p.ObjectsDone.Load(), p.ObjectsTotal.Load(); done != total ||
-				report.Objects != len(tc.objects) {
-				t.Errorf("%d of %d objects done, %d reported", done, total, report.Objects)
-			}
+			done, total := p.ObjectsDone.Load(), p.ObjectsTotal.Load()
+			says.True(t, done == total && report.Objects == len(tc.objects), "%d of %d objects done, %d reported", done,
+				total, report.Objects)
 		})
 	}
 }

@@ -46,9 +46,7 @@ func TestOneReading(t *testing.T) {
 		before := gets.Load()
 		code, answer := api.ask(t, scope, http.MethodGet, "query",
 			url.Values{"query": {query}, "time": {fmt.Sprint(begin.Add(time.Minute).Unix())}})
-		if code != http.StatusOK || !strings.Contains(answer, `"value"`) {
-			t.Fatal(query, code, answer)
-		}
+		must.True(t, code == http.StatusOK && strings.Contains(answer, `"value"`), "%v %v %v", query, code, answer)
 		return gets.Load() - before
 	}
 	first, again := reads("sum(ray_tasks)"), reads("sum(ray_tasks)")
@@ -258,10 +256,9 @@ func TestRefusals(t *testing.T) {
 		status, body := api.ask(t, one, http.MethodPost, path, values)
 		var answer struct{ Status, ErrorType, Error string }
 		_ = json.Unmarshal([]byte(body), &answer)
-		if got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error); answer.Status != "error" ||
-			!strings.HasPrefix(got, want) {
-			t.Errorf("%.80s: %.200s, want %s", query, got, want)
-		}
+		got := fmt.Sprint(status, " ", answer.ErrorType, " ", answer.Error)
+		says.True(t, answer.Status == "error" && strings.HasPrefix(got, want), "%.80s: %.200s, want %s", query, got,
+			want)
 	}
 }
 
@@ -303,9 +300,8 @@ func TestMetadataTooLarge(t *testing.T) {
 		scope.Sessions = append(scope.Sessions, sessionIn(store, name, 64<<20))
 	}
 	api := newAPI(Options{})
-	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusUnprocessableEntity {
-		t.Errorf("%d %.200s", status, body)
-	}
+	status, body := api.ask(t, scope, http.MethodGet, "metadata", nil)
+	says.True(t, status == http.StatusUnprocessableEntity, "%d %.200s", status, body)
 	scope.Sessions = scope.Sessions[:1]
 	if status, body := api.ask(t, scope, http.MethodGet, "metadata", nil); status != http.StatusOK ||
 		!strings.Contains(body, `"m399"`) {
@@ -371,10 +367,9 @@ func TestSessionsTooLarge(t *testing.T) {
 			api := newAPI(Options{})
 			for range 2 { // again, with what is in memory then
 				status, body := api.ask(t, few, http.MethodGet, "query", form)
-				if want := fmt.Sprintf(`"value":[%d,"%d"]`, at.Unix(), 14*c.fit); status != http.StatusOK ||
-					!strings.Contains(body, want) {
-					t.Errorf("%d sessions: %d %.300s, want %s", c.fit, status, body, want)
-				}
+				want := fmt.Sprintf(`"value":[%d,"%d"]`, at.Unix(), 14*c.fit)
+				says.True(t, status == http.StatusOK && strings.Contains(body, want), "%d sessions: %d %.300s, want %s",
+					c.fit, status, body, want)
 				for _, path := range []string{"query", "series"} {
 					status, body := api.ask(t, all, http.MethodGet, path, form)
 					if status != http.StatusUnprocessableEntity || !strings.Contains(body, metrics.ErrTooMuch.Error()) {
@@ -480,9 +475,8 @@ func TestSlowReader(t *testing.T) {
 	if _, err := conn.Read(make([]byte, 1)); err != nil { // the answer has begun
 		t.Fatal(err)
 	}
-	if status, body := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {"1"}}); status != http.StatusOK {
-		t.Errorf("%d %s", status, body)
-	}
+	status, body := api.ask(t, scope, http.MethodGet, "query", url.Values{"query": {"1"}})
+	says.True(t, status == http.StatusOK, "%d %s", status, body)
 }
 
 // TestLargeExpressions: what a query's regular expressions take is bounded before they are compiled.

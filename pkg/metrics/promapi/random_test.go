@@ -57,9 +57,8 @@ func TestRandomQueries(t *testing.T) {
 		if status == http.StatusOK {
 			answered++
 		}
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("seed %d: it took %s: %s", seed+i, took, query)
-		}
+		took := time.Since(began)
+		says.True(t, took <= time.Minute, "seed %d: it took %s: %s", seed+i, took, query)
 		// In addition the samples take as much as the engine allows, and there is garbage: the engine copies labels to
 		// look at them.
 		says.True(t, peak <= uint64(memory*7/4+500_000*sampleMemory), "seed %d: %d MiB of memory, %s %v, %d %.100s",
@@ -124,9 +123,7 @@ func TestValues(t *testing.T) {
 	says.True(t, s.Values(t.Context(), ref, false, begin, "sum(", nil) != nil, "no error for half an expression")
 	for range s.API.opts.Concurrent {
 		_, done, err := s.API.takeSlot(t.Context(), "", time.Minute)
-		if err != nil {
-			t.Fatal("a slot is kept:", err)
-		}
+		must.OK(t, err, "a slot is kept")
 		defer done()
 	}
 }

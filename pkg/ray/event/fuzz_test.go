@@ -46,9 +46,8 @@ func FuzzScanner(f *testing.F) {
 		case accepted != (events != nil):
 			t.Fatalf("%q: %v; encoding/json finds %d events, %v", body, s.Err(), len(events), syntax)
 		case !accepted:
-			if !errors.As(s.Err(), &at) || at.Offset < 0 || at.Offset > len(body) || at.Error() == "" {
-				t.Fatalf("%q: error %#v", body, s.Err())
-			}
+			must.True(t, errors.As(s.Err(), &at) && at.Offset >= 0 && at.Offset <= len(body) && at.Error() != "",
+				"%q: error %#v", body, s.Err())
 			// Where the first thing wrong is that something is no object, that comes first.
 			shape := strings.Contains(at.Msg, "want a JSON array") || strings.Contains(at.Msg, "want an event")
 			if syntax != nil && at.Offset != syntaxOffset(body, syntax) && !shape {

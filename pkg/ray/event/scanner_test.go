@@ -24,13 +24,9 @@ func scanOne(t *testing.T, text string) event.Envelope {
 	t.Helper()
 	var s event.Scanner
 	s.Reset([]byte("[" + text + "]"))
-	if !s.Next() {
-		t.Fatalf("no event in %s: %v", text, s.Err())
-	}
+	must.True(t, s.Next(), "no event in %s: %v", text, s.Err())
 	e := *s.Event()
-	if s.Next() || s.Err() != nil {
-		t.Fatalf("more than one event in %s, or %v", text, s.Err())
-	}
+	must.True(t, !s.Next() && s.Err() == nil, "more than one event in %s, or %v", text, s.Err())
 	return e
 }
 
@@ -114,9 +110,8 @@ func TestInvalidIDs(t *testing.T) {
 	for _, text := range []string{
 		`{"nodeId":"../../etc"}`, `{"nodeId":"11"}`, `{"x":{"jobId":"../.."}}`, `{"x":{"job_id":"AgAAAAAA"}}`,
 	} {
-		if e := scanOne(t, text); e.Invalid == nil || e.HasJob {
-			t.Errorf("%s: invalid %v, job %v %v", text, e.Invalid, e.Job, e.HasJob)
-		}
+		e := scanOne(t, text)
+		says.True(t, e.Invalid != nil && !e.HasJob, "%s: invalid %v, job %v %v", text, e.Invalid, e.Job, e.HasJob)
 	}
 }
 
@@ -161,9 +156,8 @@ func TestOneLine(t *testing.T) {
 	e := scanOne(t, "{\r\n\t\"sessionName\" :\n\"a\\nb\"\n}")
 	must.True(t, e.Multiline, "line breaks were not seen")
 	event.OneLine(e.Raw)
-	if want := "{  \t\"sessionName\" : \"a\\nb\" }"; string(e.Raw) != want {
-		t.Fatalf("%q, want %q", e.Raw, want)
-	}
+	want := "{  \t\"sessionName\" : \"a\\nb\" }"
+	must.True(t, string(e.Raw) == want, "%q, want %q", e.Raw, want)
 	must.True(t, !scanOne(t, `{"a": "b\n"}`).Multiline, "an escape is no line break")
 }
 
@@ -184,9 +178,7 @@ func TestRecording(t *testing.T) {
 				none++
 			}
 		}
-		if s.Err() != nil {
-			t.Fatal(s.Err())
-		}
+		must.True(t, s.Err() == nil, s.Err())
 	}
 	says.True(t, jobs == 1751 && none == 82, "%d events of jobs and %d of none, want 1751 and 82", jobs, none)
 }

@@ -47,8 +47,7 @@ func FuzzEscape(f *testing.F) {
 		}
 		must.True(t, n <= len(b) && b[0] == '\\', "Escape(%q) has %d bytes", b, n)
 		var want string
-		if err := json.Unmarshal([]byte(`"`+string(b[:n])+`"`), &want); err != nil || want != string(r) {
-			t.Errorf("Escape(%q) = %q, want %q (%v)", b, r, want, err)
-		}
+		err := json.Unmarshal([]byte(`"`+string(b[:n])+`"`), &want)
+		says.True(t, err == nil && want == string(r), "Escape(%q) = %q, want %q (%v)", b, r, want, err)
 	})
 }

@@ -37,9 +37,7 @@ func recorded(t testing.TB, file string) (forms []recordedForm) {
 	if err == nil {
 		err = json.Unmarshal(text, &forms)
 	}
-	if err != nil || len(forms) == 0 {
-		t.Fatal(len(forms), err)
-	}
+	must.True(t, err == nil && len(forms) != 0, "%v %v", len(forms), err)
 	return forms
 }
 
@@ -70,10 +68,9 @@ func TestRecordedForms(t *testing.T) {
 				if form.Time == "minute" {
 					since -= 60
 				}
-				if at := h.Time; h.Dated && (at < since*1e9 || at > (l.Until+1)*1e9) {
-					t.Errorf("%s, %s: at %v, printed at %v:\n%s", form.Form, name, time.Unix(0, at).UTC(),
-						time.Unix(l.Since, 0).UTC(), l.Line)
-				}
+				at := h.Time
+				says.True(t, !h.Dated || at >= since*1e9 && at <= (l.Until+1)*1e9, "%s, %s: at %v, printed at %v:\n%s",
+					form.Form, name, time.Unix(0, at).UTC(), time.Unix(l.Since, 0).UTC(), l.Line)
 			}
 		}
 	}
@@ -87,9 +84,8 @@ func TestVisible(t *testing.T) {
 		says.Equal(t, string(Visible([]byte(line))), want, "%q", line)
 	}
 	for at, want := range []string{"ab", "ab", "ab", "cd", "cd", "cd"} {
-		if state, begins := State([]byte("ab\rcd\r"), at); string(state) != want || begins != at/3*3 {
-			t.Errorf("at %d: %q from %d", at, state, begins)
-		}
+		state, begins := State([]byte("ab\rcd\r"), at)
+		says.True(t, string(state) == want && begins == at/3*3, "at %d: %q from %d", at, state, begins)
 	}
 }
 
@@ -150,13 +146,10 @@ func TestPyTorch(t *testing.T) {
 
 func TestParseLevel(t *testing.T) {
 	for level := Unknown; level <= Fatal; level++ {
-		if got, err := ParseLevel(strings.ToUpper(level.String())); got != level || err != nil {
-			t.Errorf("%v: %v, %v", level, got, err)
-		}
+		got, err := ParseLevel(strings.ToUpper(level.String()))
+		says.True(t, got == level && err == nil, "%v: %v, %v", level, got, err)
 	}
-	if _, err := ParseLevel("loud"); err == nil {
-		t.Error("loud is a level")
-	}
+	says.True(t, says.Err(ParseLevel("loud")) != nil, "loud is a level")
 }
 
 // TestEncodings: UTF-16 is read as UTF-8, wherever reads end; all else is read as it is.
@@ -190,10 +183,8 @@ func TestEncodings(t *testing.T) {
 		if raw == "\xff\xfe" {
 			want = ""
 		}
-		if got, err := io.ReadAll(NewReader(iotest.OneByteReader(strings.NewReader(raw)))); err != nil ||
-			string(got) != want {
-			t.Errorf("%q: %q, %v", raw, got, err)
-		}
+		got, err := io.ReadAll(NewReader(iotest.OneByteReader(strings.NewReader(raw))))
+		says.True(t, err == nil && string(got) == want, "%q: %q, %v", raw, got, err)
 	}
 }
 
@@ -210,10 +201,8 @@ func FuzzParse(f *testing.F) {
 		clock := &Clock{From: 1795168805e9, To: 1795168905e9}
 		h := Parse([]byte(line), clock)
 		says.True(t, h.Level >= Unknown && h.Level <= Fatal && (h.Dated || h.Time == 0), "%+v", h)
-		if again := Parse([]byte(line+"\nERROR 2026-11-20 10:00:05 x"), clock); again != h &&
-			!strings.HasPrefix(line, "{") {
-			t.Errorf("%+v, with another line behind it %+v", h, again)
-		}
+		again := Parse([]byte(line+"\nERROR 2026-11-20 10:00:05 x"), clock)
+		says.True(t, again == h || strings.HasPrefix(line, "{"), "%+v, with another line behind it %+v", h, again)
 	})
 }
 

@@ -1,6 +1,10 @@
 package logname
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
+)
 
 func TestParseOutput(t *testing.T) {
 	for name, want := range map[string]Output{
@@ -16,9 +20,8 @@ func TestParseOutput(t *testing.T) {
 		"raylet.out":                    {},
 		"":                              {},
 	} {
-		if got, ok := ParseOutput(name); got != want || ok != (want != Output{}) {
-			t.Errorf("%s: %+v, %t, want %+v", name, got, ok, want)
-		}
+		got, ok := ParseOutput(name)
+		says.True(t, got == want && ok == (want != Output{}), "%s: %+v, %t, want %+v", name, got, ok, want)
 	}
 }
 
@@ -34,8 +37,7 @@ func TestParseCore(t *testing.T) {
 		"worker-ab01-01000000-77.out":         {},
 		"":                                    {},
 	} {
-		if got, ok := ParseCore(name); got != want || ok != (want != Core{}) {
-			t.Errorf("%s: %+v, %t, want %+v", name, got, ok, want)
-		}
+		got, ok := ParseCore(name)
+		says.True(t, got == want && ok == (want != Core{}), "%s: %+v, %t, want %+v", name, got, ok, want)
 	}
 }

@@ -70,13 +70,10 @@ func TestRefuses(t *testing.T) {
 		"nul", "1.", "-", ".5", "1e", "1 2", "01", "-00", "[1, 01.5]",
 		"[1]]", strings.Repeat("[", 100_000), strings.Repeat(`{"a":`, 100_000),
 	} {
-		if v, err := Parse([]byte(text)); err == nil {
-			t.Errorf("Parse(%.40q) = %v, want an error", text, v)
-		}
+		v, err := Parse([]byte(text))
+		says.True(t, err != nil, "Parse(%.40q) = %v, want an error", text, v)
 	}
-	if _, err := ParseObject([]byte("[]")); err == nil {
-		t.Error("a list is no object")
-	}
+	says.True(t, says.Err(ParseObject([]byte("[]"))) != nil, "a list is no object")
 }
 
 // TestParseWithin: what values take is counted before it is allocated, and not less than it is.
@@ -95,10 +92,9 @@ func TestParseWithin(t *testing.T) {
 		v, bytes, err := ParseWithin([]byte(text), math.MaxInt64)
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		if held := int64(after.HeapAlloc) - int64(before.HeapAlloc) - int64(len(text)); err != nil ||
-			held > bytes+64<<10 {
-			t.Errorf("%.30s: counted %d bytes, it holds %d (%v)", text, bytes, held, err)
-		}
+		held := int64(after.HeapAlloc) - int64(before.HeapAlloc) - int64(len(text))
+		says.True(t, err == nil && held <= bytes+64<<10, "%.30s: counted %d bytes, it holds %d (%v)", text, bytes, held,
+			err)
 		runtime.KeepAlive(v)
 		if _, _, err := ParseWithin([]byte(text), bytes); err != nil {
 			t.Errorf("%.30s does not fit what it takes: %v", text, err)
@@ -175,9 +171,8 @@ func FuzzParse(f *testing.F) {
 		text := Append(nil, v)
 		again, err := Parse(text)
 		must.OK(t, err, "%q was written as %q", data, text)
-		if twice := Append(nil, again); string(twice) != string(text) {
-			t.Fatalf("%q, then %q", text, twice)
-		}
+		twice := Append(nil, again)
+		must.True(t, string(twice) == string(text), "%q, then %q", text, twice)
 		var got, want any
 		if json.Unmarshal(data, &want) == nil && json.Unmarshal(text, &got) == nil && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%q was written as %q", data, text)
@@ -221,9 +216,8 @@ func TestStringsOfAnyLength(t *testing.T) {
 		for c := range 256 {
 			before, odd, after := around[:at], string([]byte{byte(c)}), around[at:]
 			want := before + quoted(odd) + after
-			if got := quoted(before + odd + after); got != want {
-				t.Fatalf("byte %#x at %d: %s, want %s", c, at, got, want)
-			}
+			got := quoted(before + odd + after)
+			must.True(t, got == want, "byte %#x at %d: %s, want %s", c, at, got, want)
 		}
 	}
 }

@@ -181,9 +181,7 @@ func TestPublicPathsAndNoContext(t *testing.T) {
 	a := kubernetes(t, twoUsers(), nil)
 	guarded := a.Handler(http.NotFoundHandler(), "/healthz", AboutPath)
 	for path, want := range map[string]int{"/healthz": 404, AboutPath: 404, "/healthz/": 401, "/metrics": 401} {
-		if w := ask(guarded, path, nil); w.Code != want {
-			t.Errorf("%s: %d, want %d", path, w.Code, want)
-		}
+		says.Equal(t, ask(guarded, path, nil).Code, want, path)
 	}
 	// What a public path shows must not be about a namespace.
 	response.Is(t, ask(sees(a, "/healthz"), "/healthz", nil), http.StatusServiceUnavailable, ErrUnauthenticated.Error())
@@ -228,9 +226,8 @@ func TestBrowsersGetAPageWithoutKubernetes(t *testing.T) {
 	response.Is(t, w, http.StatusServiceUnavailable, "Try again")
 	says.Equal(t, w.Header().Get("Content-Type"), "text/html; charset=utf-8", "the type")
 	says.Equal(t, w.Header().Get("Refresh"), "5", "when it is asked for again")
-	if body := w.Body.String(); strings.Contains(body, "SECRET") || strings.Contains(body, "<form") {
-		t.Error(body)
-	}
+	body := w.Body.String()
+	says.True(t, !strings.Contains(body, "SECRET") && !strings.Contains(body, "<form"), body)
 	form := httptest.NewRequest(http.MethodPost, "/namespaces/a/note", strings.NewReader("text=long"))
 	form.Header = http.Header{"Cookie": {"history_token=tok-ann"}, "Sec-Fetch-Mode": {"navigate"}}
 	w = httptest.NewRecorder()
@@ -338,9 +335,8 @@ func TestManyAskOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if w := ask(h, "/", http.Header{"Authorization": {"Bearer tok-ops"}}); w.Body.String() != "a b c" {
-				t.Errorf("%d %q", w.Code, w.Body)
-			}
+			w := ask(h, "/", http.Header{"Authorization": {"Bearer tok-ops"}})
+			says.True(t, w.Body.String() == "a b c", "%d %q", w.Code, w.Body)
 		})
 	}
 	wg.Wait()
@@ -353,10 +349,9 @@ func TestSharedToken(t *testing.T) {
 	log, hook := logtest.NewNullLogger()
 	a := must.Get(New(Config{Auth: Token, TokenFile: file, Token: "three"}, nil, log))(t)
 	for token, status := range map[string]int{"one": 200, "two": 200, "three": 200, "four": 401, "on": 401} {
-		if w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != status ||
-			status == 200 && w.Body.String() != "a b c" {
-			t.Errorf("%s: %d %q", token, w.Code, w.Body)
-		}
+		w := ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}})
+		says.True(t, w.Code == status && (status != 200 || w.Body.String() == "a b c"), "%s: %d %q", token, w.Code,
+			w.Body)
 	}
 	must.OK(t, os.WriteFile(file, []byte("four\n"), 0o600))
 	response.Is(t, ask(sees(a), "/", http.Header{"Authorization": {"Bearer four"}}), 200, "",
@@ -368,16 +363,14 @@ func TestSharedToken(t *testing.T) {
 		response.Is(t, ask(sees(a), "/", http.Header{"Authorization": {"Bearer " + token}}), status, "",
 			"%s, beside lines that are no tokens", token)
 	}
-	if lines := hook.AllEntries(); len(lines) != 1 || !strings.Contains(lines[0].Message, "a line is left out") {
-		t.Errorf("logged %v", lines)
-	}
+	lines := hook.AllEntries()
+	says.True(t, len(lines) == 1 && strings.Contains(lines[0].Message, "a line is left out"), "logged %v", lines)
 }
 
 func TestOffShowsEverything(t *testing.T) {
 	a := must.Get(New(Config{Auth: Off}, nil, silent.Logger()))(t)
-	if w := ask(sees(a), "/login", nil); w.Code != 200 || w.Body.String() != "a b c" {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
+	w := ask(sees(a), "/login", nil)
+	says.True(t, w.Code == 200 && w.Body.String() == "a b c", "%d %q", w.Code, w.Body)
 }
 
 // TestLoginNeedsACookie: browsers drop a cookie that is too long or has other letters; its user would be asked to sign
@@ -441,10 +434,8 @@ func TestLogin(t *testing.T) {
 
 	for _, next := range []string{"https://evil.example/", "//evil.example/", "/\\evil.example", "javascript:x", "",
 		"/homepage", "a/../../b", "%2e%2e/b", "\t//evil.example", "./\\evil.example", "a#\r\nX: y//evil.example"} {
-		if got := post("tok-ann", next, nil).Header().Get("Location"); got != "./" &&
-			got != "./a#%0D%0AX:%20y//evil.example" {
-			t.Errorf("next %q leads to %q", next, got)
-		}
+		got := post("tok-ann", next, nil).Header().Get("Location")
+		says.True(t, got == "./" || got == "./a#%0D%0AX:%20y//evil.example", "next %q leads to %q", next, got)
 	}
 	if w := post("<img src=x>", "/", nil); w.Code != 401 || len(w.Result().Cookies()) != 0 ||
 		!strings.Contains(w.Body.String(), "This does not sign you in: Kubernetes does not know the token") ||
@@ -492,10 +483,8 @@ func TestNewRefusesContradictions(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := New(tt.config, tt.client, silent.Logger()); err == nil ||
-				!strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want %q in it", err, tt.want)
-			}
+			_, err := New(tt.config, tt.client, silent.Logger())
+			says.True(t, err != nil && strings.Contains(err.Error(), tt.want), "%v, want %q in it", err, tt.want)
 		})
 	}
 }
@@ -512,9 +501,8 @@ func TestAnswersAreBounded(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	if c, _, err := (&TLS{}).Config(); c != nil || err != nil {
-		t.Errorf("no files: %v, %v", c, err)
-	}
+	c, _, err := (&TLS{}).Config()
+	says.True(t, c == nil && err == nil, "no files: %v, %v", c, err)
 	for _, tt := range []TLS{{CertFile: "x"}, {CertFile: "testdata/none", KeyFile: "testdata/none"}} {
 		if _, _, err := tt.Config(); err == nil || !strings.Contains(err.Error(), "--tls-") {
 			t.Errorf("%+v: %v", tt, err)

@@ -35,9 +35,8 @@ func allowedTo(t *testing.T, a *Access, token string, namespaces ...string) []st
 			}
 		}
 	}))
-	if w := ask(h, "/", http.Header{"Authorization": {"Bearer " + token}}); w.Code != http.StatusOK {
-		t.Fatalf("%s is refused: %s", token, w.Body)
-	}
+	w := ask(h, "/", http.Header{"Authorization": {"Bearer " + token}})
+	must.True(t, w.Code == http.StatusOK, "%s is refused: %s", token, w.Body)
 	return whys
 }
 
@@ -128,9 +127,8 @@ func TestUnreachableClusterHidesOnlyItsOwn(t *testing.T) {
 		}
 		eu.away(nil)
 		time.Sleep(pauseAfterFailure)
-		if got := filter(); got != "a a.eu a.us b.eu c.eu" || err != nil {
-			t.Errorf("after it answers ann sees %q, and %v", got, err)
-		}
+		got := filter()
+		says.True(t, got == "a a.eu a.us b.eu c.eu" && err == nil, "after it answers ann sees %q, and %v", got, err)
 	})
 }
 
@@ -152,10 +150,9 @@ func TestHangingClusterHidesOnlyItsOwn(t *testing.T) {
 				ctx := context.WithValue(t.Context(), identityKey{},
 					Identity{User: strconv.Itoa(i), Groups: []string{"team"}})
 				allowed, err := a.Filter(ctx, []string{"a", "a.eu"})
-				if _, partial := errors.AsType[*PartialError](err); !partial || !allowed["a"] || allowed["a.eu"] ||
-					!strings.Contains(err.Error(), "cluster eu") {
-					t.Errorf("user %d sees %v: %v", i, allowed, err)
-				}
+				_, partial := errors.AsType[*PartialError](err)
+				says.True(t, partial && allowed["a"] && !allowed["a.eu"] && strings.Contains(err.Error(), "cluster eu"),
+					"user %d sees %v: %v", i, allowed, err)
 			})
 		}
 		all.Wait()
@@ -173,9 +170,7 @@ func TestSettingsOfOtherClusters(t *testing.T) {
 		c := Config{Auth: Kubernetes, KubernetesCluster: "home", KubernetesClusters: "kubeconfig",
 			Clients: map[string]client.Client{"eu": cl}}
 		change(&c)
-		if _, err := New(c, cl, silent.Logger()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		says.Error(t, says.Err(New(c, cl, silent.Logger())), want)
 	}
 }
 

@@ -155,10 +155,9 @@ func TestSigningIn(t *testing.T) {
 	p.SignIn(map[string]any{"email": "eve", "groups": []string{"team-b"}})
 
 	w := b.get("https://hs.example/namespaces/b/clusters/lab/?x=1")
-	if want := "../../../../login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1"; w.Code != http.StatusSeeOther ||
-		w.Header().Get("Location") != want {
-		t.Fatalf("%d to %q, want %q", w.Code, w.Header().Get("Location"), want)
-	}
+	want := "../../../../login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1"
+	must.True(t, w.Code == http.StatusSeeOther && w.Header().Get("Location") == want, "%d to %q, want %q", w.Code,
+		w.Header().Get("Location"), want)
 	w = b.get("https://hs.example/login?next=namespaces%2Fb%2Fclusters%2Flab%2F%3Fx%3D1")
 	must.True(t, w.Code == 200 &&
 		(strings.Contains(w.Body.String(), `href="oidc/start?next=.%2fnamespaces%2Fb`) ||
@@ -220,9 +219,8 @@ func TestPlantedCookies(t *testing.T) {
 	b := &browserOf{sees(withProvider(t, p,
 		func(c *Config) { c.OIDC.RedirectURL = "http://localhost:8080/oidc/callback" })), map[string]string{}}
 	b.get(toProvider(t, b.get("/oidc/start")))
-	if w := b.get("/clusters"); w.Code != http.StatusOK || b.cookies[sessionCookie] == "" {
-		t.Errorf("plain HTTP: %d %v", w.Code, b.cookies)
-	}
+	w := b.get("/clusters")
+	says.True(t, w.Code == http.StatusOK && b.cookies[sessionCookie] != "", "plain HTTP: %d %v", w.Code, b.cookies)
 }
 
 func TestSigningInLeadsNowhereElse(t *testing.T) {
@@ -296,9 +294,8 @@ func TestManyGroups(t *testing.T) {
 	if w := signIn(); w.Code != http.StatusSeeOther || len(b.cookies) != 1+4 {
 		t.Fatalf("%d, %d cookies: %s", w.Code, len(b.cookies), w.Body)
 	}
-	if w := b.get("/clusters"); w.Body.String() != "b" {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
+	w := b.get("/clusters")
+	says.True(t, w.Body.String() == "b", "%d %q", w.Code, w.Body)
 	large := func(e *logrus.Entry) bool { return strings.Contains(e.Message, "proxy_buffer_size") }
 	says.True(t, slices.ContainsFunc(warnings.AllEntries(), large), "no warning")
 	warnings.Reset()
@@ -359,9 +356,8 @@ func TestAProviderThatComesLater(t *testing.T) {
 	b.get(toProvider(t, b.get("/oidc/start")))
 	// Away again, people who are signed in see what they may see.
 	p.Away(true)
-	if w := b.get("/clusters"); w.Body.String() != "a" {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
+	w := b.get("/clusters")
+	says.True(t, w.Body.String() == "a", "%d %q", w.Code, w.Body)
 }
 
 // Strangers cannot have the provider asked without end.
@@ -375,13 +371,10 @@ func TestKeysAreNotReadForEachToken(t *testing.T) {
 			fmt.Sprintf(`{"iss":%q,"aud":"history","exp":%d}`, p.URL, time.Now().Add(time.Hour).Unix()))
 		w := ask(h, "/", bearer(token))
 		unread := w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != ""
-		if w.Code != http.StatusUnauthorized && (i < 5 || !unread) {
-			t.Fatalf("token %d: %d %s", i, w.Code, w.Body)
-		}
+		must.True(t, w.Code == http.StatusUnauthorized || i >= 5 && unread, "token %d: %d %s", i, w.Code, w.Body)
 	}
-	if n, most := p.Asked("/keys"), 6+int(time.Since(began).Seconds()); n > most {
-		t.Errorf("the keys were read %d times, want at most %d", n, most)
-	}
+	n, most := p.Asked("/keys"), 6+int(time.Since(began).Seconds())
+	says.True(t, n <= most, "the keys were read %d times, want at most %d", n, most)
 	if w := ask(h, "/", bearer(p.Token(map[string]any{"email": "ann"}))); w.Body.String() != "a" {
 		t.Errorf("a good token after that: %d %q", w.Code, w.Body)
 	}
@@ -437,9 +430,7 @@ func TestNamespacesOfAFile(t *testing.T) {
 	see(503, "cannot read who may see this", map[string]any{"email": "eve"})
 	for _, rules := range []string{"- user: a", "- user: a\n  group: b\n  namespaces: [c]", "- namespaces: [c]",
 		"- usr: a\n  namespaces: [c]", "a: b", "- user: a\n  namespaces: [c]\n---\n- user: b\n  namespaces: [c]"} {
-		if _, err := parseRules([]byte(rules)); err == nil {
-			t.Errorf("taken: %s", rules)
-		}
+		says.True(t, says.Err(parseRules([]byte(rules))) != nil, "taken: %s", rules)
 	}
 }
 
@@ -450,9 +441,7 @@ func FuzzRules(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		known, err := parseRules(data)
-		if err == nil && (known.users[""] != nil || known.groups[""] != nil) {
-			t.Error("a rule for nobody")
-		}
+		says.True(t, err != nil || known.users[""] == nil && known.groups[""] == nil, "a rule for nobody")
 	})
 }
 
@@ -479,15 +468,10 @@ func TestOIDCRefusesWhatCannotWork(t *testing.T) {
 		"--auth=oidc is needed":              func(c *Config) { c.Auth = Kubernetes },
 		"need --auth=kubernetes":             func(c *Config) { c.IdentityHeader = "X-User" },
 	} {
-		if _, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger()); err == nil ||
-			!strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q in it", err, want)
-		}
+		_, err := New(oidcConfig(p, change), twoUsers().client(t), silent.Logger())
+		says.True(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q in it", err, want)
 	}
-	if _, err := New(oidcConfig(p, nil), nil, silent.Logger()); err == nil ||
-		!strings.Contains(err.Error(), "or --oidc-namespaces-file") {
-		t.Errorf("%v", err)
-	}
+	says.Error(t, says.Err(New(oidcConfig(p, nil), nil, silent.Logger())), "or --oidc-namespaces-file")
 }
 
 // FuzzSeal: whatever a browser sends, it is nothing or what a server with the key has sealed.
@@ -499,8 +483,7 @@ func FuzzSeal(f *testing.F) {
 	f.Add(good[1:])
 	f.Fuzz(func(t *testing.T, sealed string) {
 		var state sessionState
-		if err := s.open(forSession, sealed, &state); err == nil && (state.User != "ann" || state.Expires != 1) {
-			t.Errorf("%q is opened: %+v", sealed, state)
-		}
+		err := s.open(forSession, sealed, &state)
+		says.True(t, err != nil || state.User == "ann" && state.Expires == 1, "%q is opened: %+v", sealed, state)
 	})
 }

@@ -51,9 +51,8 @@ func TestCallersTakeTurns(t *testing.T) {
 		if got := call(t.Context(), "10.0.0.2:1"); !strings.Contains(got, "sessions") || time.Since(began) > callWait {
 			t.Errorf("another caller got %s after %s", got, time.Since(began))
 		}
-		if got := <-ended; !strings.Contains(got, "others waited") {
-			t.Errorf("the call that was ended got %q", got)
-		}
+		got := <-ended
+		says.True(t, strings.Contains(got, "others waited"), "the call that was ended got %q", got)
 		cancel()
 		for range maxCalls - 1 {
 			<-ended

@@ -27,9 +27,8 @@ func TestListQuery(t *testing.T) {
 	} {
 		v := must.Get(url.ParseQuery(query))(t)
 		want.Now = now
-		if q, _ := parseListQuery(v, now); !reflect.DeepEqual(q.Query, want) {
-			t.Errorf("%q: %+v, want %+v", query, q.Query, want)
-		}
+		q, _ := parseListQuery(v, now)
+		says.True(t, reflect.DeepEqual(q.Query, want), "%q: %+v, want %+v", query, q.Query, want)
 	}
 }
 

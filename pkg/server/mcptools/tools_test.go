@@ -89,10 +89,8 @@ func TestWarnings(t *testing.T) {
 	for _, tool := range []string{"list_sessions", "fleet"} {
 		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool,
 			Arguments: map[string]any{}}))(t)
-		if text := result.Content[0].(*mcp.TextContent).Text; result.IsError ||
-			!strings.Contains(text, "running clusters may be missing") {
-			t.Errorf("%s: %s", tool, text)
-		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		says.True(t, !result.IsError && strings.Contains(text, "running clusters may be missing"), "%s: %s", tool, text)
 	}
 }
 
@@ -107,19 +105,16 @@ func TestRedirects(t *testing.T) {
 	result, err := connect(t, addressOf(t, server)).CallTool(t.Context(),
 		&mcp.CallToolParams{Name: "why", Arguments: map[string]any{"session": "a/b/c"}})
 	must.OK(t, err)
-	if text := result.Content[0].(*mcp.TextContent).Text; !result.IsError ||
-		!strings.Contains(text, "redirects to "+elsewhere.URL) {
-		t.Error(text)
-	}
+	text := result.Content[0].(*mcp.TextContent).Text
+	says.True(t, result.IsError && strings.Contains(text, "redirects to "+elsewhere.URL), text)
 }
 
 // TestPasswordsAreNotShown: a password in the server's address is sent to the server, and shown to no assistant.
 func TestPasswordsAreNotShown(t *testing.T) {
 	redirects := false
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, password, _ := r.BasicAuth(); password != "hush" {
-			t.Errorf("%s is asked for with the password %q", r.URL, password)
-		}
+		_, password, _ := r.BasicAuth()
+		says.True(t, password == "hush", "%s is asked for with the password %q", r.URL, password)
 		switch {
 		case redirects:
 			http.Redirect(w, r, "/elsewhere", http.StatusFound)
@@ -137,10 +132,8 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	ask := func(tool string, arguments any, want string) {
 		t.Helper()
 		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments}))(t)
-		if text := result.Content[0].(*mcp.TextContent).Text; strings.Contains(text, "hush") ||
-			!strings.Contains(text, want) {
-			t.Errorf("%s: %s", tool, text)
-		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		says.True(t, !strings.Contains(text, "hush") && strings.Contains(text, want), "%s: %s", tool, text)
 	}
 	page := "http://" + host + "/namespaces/a/clusters/b/sessions/c/"
 	ask("list_sessions", map[string]any{}, page)
@@ -174,9 +167,8 @@ func TestAddresses(t *testing.T) {
 		maps.Copy(arguments, test.arguments)
 		result := must.Get(session.CallTool(t.Context(), &mcp.CallToolParams{Name: test.tool, Arguments: arguments}))(t)
 		want := "address: " + server.URL + "/namespaces/a/clusters/b/sessions/session_1/" + test.rest + "\n"
-		if text := result.Content[0].(*mcp.TextContent).Text; result.IsError || !strings.HasPrefix(text, want) {
-			t.Errorf("%s: %s, want %s", test.tool, text, want)
-		}
+		text := result.Content[0].(*mcp.TextContent).Text
+		says.True(t, !result.IsError && strings.HasPrefix(text, want), "%s: %s, want %s", test.tool, text, want)
 	}
 }
 

@@ -69,7 +69,6 @@ func TestWithoutStoredDashboards(t *testing.T) {
 		len(drawings(t, got.Body.String())) != 1 {
 		t.Errorf("one panel: %d %.300s", got.Code, got.Body)
 	}
-	if _, _, err := boardOfRay("../../page.go", ""); !errors.Is(err, errNone) {
-		t.Errorf("another name: %v", err)
-	}
+	_, _, err := boardOfRay("../../page.go", "")
+	says.True(t, errors.Is(err, errNone), "another name: %v", err)
 }

@@ -118,9 +118,8 @@ func TestPagesWaitForMemory(t *testing.T) {
 		}
 		synctest.Wait()
 		began := time.Now() // of the bubble's clock, which goes on only when all wait
-		if err := page("usual"); err != nil || time.Since(began) > 0 {
-			t.Errorf("a usual page waited for %s: %v", time.Since(began), err)
-		}
+		err := page("usual")
+		says.True(t, err == nil && time.Since(began) <= 0, "a usual page waited for %s: %v", time.Since(began), err)
 		release()
 		synctest.Wait()
 	})
@@ -157,9 +156,8 @@ func TestColors(t *testing.T) {
 	for _, o := range drawings(t, page)[0].Overrides {
 		got = append(got, o.Color)
 	}
-	if want := append(slices.Clone(colors[:6]), "", "", "", "", ""); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	want := append(slices.Clone(colors[:6]), "", "", "", "", "")
+	says.True(t, slices.Equal(got, want), "%q, want %q", got, want)
 }
 
 // TestManyChosenValues: tens of thousands of values, offered and chosen, are each looked at once.

@@ -245,9 +245,8 @@ func TestVariables(t *testing.T) {
 	} {
 		page := ask(t, newPanels(store), "/grafana/d/x?"+strings.ReplaceAll(query, `"`, "%22"), "default",
 			false).Body.String()
-		if got := drawings(t, page); len(got) != 1 || got[0].Queries[0].Expr != want {
-			t.Errorf("%s: %+v\nwant %s", query, got, want)
-		}
+		got := drawings(t, page)
+		says.True(t, len(got) == 1 && got[0].Queries[0].Expr == want, "%s: %+v\nwant %s", query, got, want)
 		says.None(t, page, `name="var-SessionName"`)
 		says.All(t, page,
 			`name="var-Instance" data-label="instance" data-match="up{SessionName=~&#34;`+ref.Name+`&#34;}" data-expr=""`, `name="var-Dataset" data-label="dataset" data-match="" data-expr="count by (dataset)(last_over_time(x{}[1800s]))"`)
@@ -351,10 +350,8 @@ func TestHardwareOnly(t *testing.T) {
 			response.Is(t, w, http.StatusOK, `"value":[`, "%s", q.Expr)
 		}
 	}
-	if got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String()); len(got) != 1 ||
-		got[0].Unit != "%" {
-		t.Errorf("one panel: %+v", got)
-	}
+	got := drawings(t, ask(t, p, "/grafana/d-solo/x?panelId=54", "default", true).Body.String())
+	says.True(t, len(got) == 1 && got[0].Unit == "%", "one panel: %+v", got)
 	for name, id := range map[string]string{"default": "24", "serve": "1"} {
 		response.Is(t, ask(t, p, "/grafana/d-solo/x?panelId="+id, name, true), http.StatusOK, noFigures, "%s", name)
 	}

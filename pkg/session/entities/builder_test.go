@@ -43,9 +43,8 @@ func TestManyTransitions(t *testing.T) {
 				t.Errorf("%d transitions, want %d in order", len(got), n)
 			}
 			says.True(t, used <= 64<<20, "%d bytes were allocated", used)
-			if held, want := b.MemoryBytes(), set.MemoryBytes(); held != want {
-				t.Errorf("%d bytes are counted for rows of %d", held, want)
-			}
+			held, want := b.MemoryBytes(), set.MemoryBytes()
+			says.True(t, held == want, "%d bytes are counted for rows of %d", held, want)
 		})
 	}
 }

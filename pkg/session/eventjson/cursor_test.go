@@ -94,9 +94,8 @@ func FuzzUnquote(f *testing.F) {
 			unquote(raw, nil) // must not fail
 			return
 		}
-		if got := unquote(raw, nil); string(got) != want {
-			t.Errorf("unquote(%q) = %q, want %q", raw, got, want)
-		}
+		got := unquote(raw, nil)
+		says.True(t, string(got) == want, "unquote(%q) = %q, want %q", raw, got, want)
 	})
 }
 

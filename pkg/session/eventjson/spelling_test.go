@@ -38,9 +38,7 @@ func decodeAll(t *testing.T, session string, lines []string) string {
 	var d decoded
 	for _, line := range lines {
 		decoder := NewDecoder(&d, stringtable.New(), taskstate.NewRegistry(nil), session)
-		if _, err := decoder.Decode([]byte(line)); err != nil {
-			t.Fatal(line, err)
-		}
+		must.OK(t, says.Err(decoder.Decode([]byte(line))), line)
 	}
 	return d.String()
 }
@@ -97,9 +95,8 @@ func TestTextCacheIsBounded(t *testing.T) {
 	for i := range 4 * maxTextCache {
 		raw := fmt.Appendf(nil, "%04000d", i)
 		c.put(raw, 1)
-		if _, ok := c.get(raw); !ok {
-			t.Fatalf("string %d is not found", i)
-		}
+		_, ok := c.get(raw)
+		must.True(t, ok, "string %d is not found", i)
 	}
 	bytes := 0
 	for s := range c.ids {

@@ -134,9 +134,7 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 			Log: s.log, Index: index, Progress: p, Concurrency: 1,
 			Reserve: func(held int64) bool { return held <= room },
 		}))(t)
-		if loaded.Tasks.InMemory() != (room == math.MaxInt64) {
-			t.Errorf("rows in memory: %v, with room for %d bytes", loaded.Tasks.InMemory(), room)
-		}
+		says.Equal(t, loaded.Tasks.InMemory(), room == math.MaxInt64, "rows in memory: with room for %d bytes", room)
 		return loaded
 	}
 	urls := func(s *session.Session, n int) []string {
@@ -157,10 +155,9 @@ func addedTo(t *testing.T, ref layout.Session, events []string, logs *sessionlog
 				got.IndexedBytes(), indexed, got.EventBytes(), stored)
 		}
 		// An event that was cut at the end of a file is read again.
-		if again := p.BytesDone.Load() - (stored - indexed); room == math.MaxInt64 &&
-			(again < 0 || again > longest*int64(len(files))) {
-			t.Errorf("step %d: %d bytes were read that the index holds", n, again)
-		}
+		again := p.BytesDone.Load() - (stored - indexed)
+		says.True(t, room != math.MaxInt64 || again >= 0 && again <= longest*int64(len(files)),
+			"step %d: %d bytes were read that the index holds", n, again)
 		if total := p.BytesTotal.Load(); room == math.MaxInt64 && total > stored {
 			t.Errorf("step %d: progress goes to %d bytes, though only %d are stored", n, total, stored)
 		}
@@ -192,9 +189,8 @@ func TestIndexOfWhatIsGone(t *testing.T) {
 			objects := events.Tables().Objects
 			change(s, objects[len(objects)/2].Key)
 			got := s.loadAuto(s.opener())
-			if got.Indexed() || got.IndexedBytes() != 0 {
-				t.Errorf("indexed %v, %d bytes from the index", got.Indexed(), got.IndexedBytes())
-			}
+			says.True(t, !got.Indexed() && got.IndexedBytes() == 0, "indexed %v, %d bytes from the index",
+				got.Indexed(), got.IndexedBytes())
 			want := s.load()
 			sameAnswers(t, want, got, taskURLs(want)[:10])
 		})
@@ -226,8 +222,7 @@ func TestIndexOfASessionThatGrows(t *testing.T) {
 	urls := taskURLs(want)
 	sameAnswers(t, want, grown, urls)
 	got := s.loadAuto(s.opener())
-	if got.IndexedBytes() == 0 || got.IndexedBytes() == got.EventBytes() {
-		t.Errorf("%d of %d bytes from the index", got.IndexedBytes(), got.EventBytes())
-	}
+	says.True(t, got.IndexedBytes() != 0 && got.IndexedBytes() != got.EventBytes(), "%d of %d bytes from the index",
+		got.IndexedBytes(), got.EventBytes())
 	sameAnswers(t, want, got, urls)
 }

@@ -145,9 +145,8 @@ func TestRefusedIndexIsNamed(t *testing.T) {
 			func(w string) bool { return strings.Contains(w, s.key(definitionsTable)) }) || loaded.Indexed() {
 			t.Errorf("%s: warnings %q, indexed %v", what, loaded.Warnings, loaded.Indexed())
 		}
-		if len(loaded.Damage()) > 0 {
-			t.Errorf("%s: events were read whole, and yet there is damage: %q", what, loaded.Damage())
-		}
+		says.True(t, len(loaded.Damage()) <= 0, "%s: events were read whole, and yet there is damage: %q", what,
+			loaded.Damage())
 	}
 	s.write(s.loadAuto(s.opener()))
 	if loaded := s.loadAuto(s.opener()); !loaded.Indexed() || len(loaded.Warnings) > 0 {
@@ -172,12 +171,9 @@ func TestIndexThatTakesTooMuchMemory(t *testing.T) {
 	says.True(t, claims.take(1<<31) != nil, "2 GiB are taken of 1")
 	says.True(t, claims.take(-1) != nil, "a negative number of bytes is taken")
 	for _, text := range []string{strings.Repeat("null,", 100), strings.Repeat("{},", 100)} {
-		if n := jsonMemory([]byte(text), 200); n < 100*200 {
-			t.Errorf("%d bytes are taken for 100 structs of 200", n)
-		}
+		n := jsonMemory([]byte(text), 200)
+		says.True(t, n >= 100*200, "%d bytes are taken for 100 structs of 200", n)
 	}
 	object := sourceOf(s.store, layout.IndexKey(layout.DefaultRoot, s.ref, textsTable), 1<<40, claims)
-	if _, err := object.Open(t.Context()); err == nil {
-		t.Error("an object of another size is read")
-	}
+	says.True(t, says.Err(object.Open(t.Context())) != nil, "an object of another size is read")
 }

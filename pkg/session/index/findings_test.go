@@ -80,9 +80,8 @@ func TestFindingsAreKept(t *testing.T) {
 	offer(b, loaded, "findings")
 	body := must.Get(w.KeptFindings(t.Context(), s.ref, -1))(t)
 	defer func() { _ = body.Close() }()
-	if text, err := io.ReadAll(body); err != nil || string(text) != stateOf(loaded) {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := io.ReadAll(body)
+	says.True(t, err == nil && string(text) == stateOf(loaded), "%q, %v", text, err)
 	says.True(t, b.hasKept(loaded), "what is kept is not known")
 	offer(start(), loaded, "nothing")
 	s.end()
@@ -96,15 +95,13 @@ func TestFindingsInCacheDir(t *testing.T) {
 	opener.Cache = NewCache(t.TempDir(), 1<<30)
 	w := &Writer{Opener: opener, Put: denied{s.store}.Put,
 		Findings: func(context.Context, *session.Session, io.Reader) ([]byte, error) { return []byte("kept"), nil }}
-	if _, err := opener.KeptFindings(t.Context(), s.ref, 2); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nothing is kept, and reading it gave %v", err)
-	}
+	says.ErrorIs(t, says.Err(opener.KeptFindings(t.Context(), s.ref, 2)), os.ErrNotExist,
+		"nothing is kept, and reading it gave")
 	must.OK(t, w.KeepFindings(t.Context(), s.load(), false))
 	body := must.Get(opener.KeptFindings(t.Context(), s.ref, 2))(t)
 	defer func() { _ = body.Close() }()
-	if text, err := io.ReadAll(body); err != nil || string(text) != "ke" {
-		t.Errorf("%q, %v", text, err)
-	}
+	text, err := io.ReadAll(body)
+	says.True(t, err == nil && string(text) == "ke", "%q, %v", text, err)
 }
 
 // TestFindingsThatFail are made again at the next offer, unless they would fail again.
@@ -134,12 +131,9 @@ func TestFindingsThatFail(t *testing.T) {
 			b := NewBackground(w, prometheus.NewRegistry())
 			defer b.Close()
 			must.OK(t, s.store.Delete(t.Context(), key))
-			if err := b.keepFindings(tt.ctx, loaded); err == nil || b.hasKept(loaded) != tt.remembered {
-				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
-			}
-			if _, err := s.store.Stat(t.Context(), key); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("something is kept: %v", err)
-			}
+			err := b.keepFindings(tt.ctx, loaded)
+			says.True(t, err != nil && b.hasKept(loaded) == tt.remembered, "%v; remembered: %t", err, b.hasKept(loaded))
+			says.ErrorIs(t, says.Err(s.store.Stat(t.Context(), key)), os.ErrNotExist, "something is kept")
 			fail = func() error { return nil }
 			if err := b.keepFindings(t.Context(), loaded); err != nil || !b.hasKept(loaded) {
 				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
@@ -201,9 +195,8 @@ func TestWrittenAfterErrors(t *testing.T) {
 			}
 			return nil
 		}}
-	if err := w.Write(ctx, s.load(), nil); !errors.Is(err, context.Canceled) || written != 1 {
-		t.Errorf("index: %v; %d times", err, written)
-	}
+	err := w.Write(ctx, s.load(), nil)
+	says.True(t, errors.Is(err, context.Canceled) && written == 1, "index: %v; %d times", err, written)
 	if err := w.WriteMetrics(ctx, s.ref, false); !errors.Is(err, context.Canceled) || written != 2 {
 		t.Errorf("metrics: %v; %d times", err, written)
 	}

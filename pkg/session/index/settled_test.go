@@ -65,14 +65,12 @@ func TestSettledSession(t *testing.T) {
 		events := s.load()
 		s.write(events)
 		l := s.loadListed(t)
-		if n := l.events(); n > 0 {
-			t.Errorf("V%d: %d objects of events were listed of a session that had settled", version, n)
-		}
+		n := l.events()
+		says.True(t, n <= 0, "V%d: %d objects of events were listed of a session that had settled", version, n)
 		loaded := l.session
 		sameAnswers(t, events, loaded, taskURLs(events)[:20])
-		if !slices.Equal(loaded.Logs.Nodes(), events.Logs.Nodes()) || len(loaded.Logs.Nodes()) != 1 {
-			t.Errorf("V%d: nodes with logs %v, want %v", version, loaded.Logs.Nodes(), events.Logs.Nodes())
-		}
+		says.True(t, slices.Equal(loaded.Logs.Nodes(), events.Logs.Nodes()) && len(loaded.Logs.Nodes()) == 1,
+			"V%d: nodes with logs %v, want %v", version, loaded.Logs.Nodes(), events.Logs.Nodes())
 		if err := loaded.Verify(t.Context()); err != nil || loaded.Broken() {
 			t.Errorf("V%d: broken %v, %v, though nothing was stored", version, loaded.Broken(), err)
 		}
@@ -105,9 +103,8 @@ func TestCopiedStore(t *testing.T) {
 	defer b.Close()
 	loaded := s.loadAuto(o)
 	must.True(t, loaded.Indexed(), "the index is not trusted at first")
-	if err := loaded.Verify(t.Context()); err != nil || !loaded.Broken() {
-		t.Errorf("broken %v, %v", loaded.Broken(), err)
-	}
+	err := loaded.Verify(t.Context())
+	says.True(t, err == nil && loaded.Broken(), "broken %v, %v", loaded.Broken(), err)
 	sameAnswers(t, events, loaded, taskURLs(events)[:20]) // and none fails
 	for !s.loadAuto(o).Indexed() {
 		again := s.loadAuto(o)
@@ -116,9 +113,8 @@ func TestCopiedStore(t *testing.T) {
 		b.done.Wait()
 		must.OK(t, t.Context().Err(), "no index")
 	}
-	if said := s.said.String(); strings.Contains(said, "damaged") || !strings.Contains(said, "out of date") {
-		t.Error(said)
-	}
+	said := s.said.String()
+	says.True(t, !strings.Contains(said, "damaged") && strings.Contains(said, "out of date"), said)
 }
 
 var someNode = rayid.Node{7}
@@ -180,9 +176,8 @@ func TestMarkSettled(t *testing.T) {
 			t.Errorf("load %d: marked %v, %v; indexed %v", i, marked, err, loaded.Indexed())
 		}
 	}
-	if n := s.loadListed(t).events(); n > 0 {
-		t.Errorf("%d objects of events were listed of a session that had settled", n)
-	}
+	n := s.loadListed(t).events()
+	says.True(t, n <= 0, "%d objects of events were listed of a session that had settled", n)
 }
 
 // TestMarkSettledWithinMemory: an index whose list of objects is longer than any session's is left as it is.

@@ -78,9 +78,8 @@ func TestAddedEventsMakeAnIndexStale(t *testing.T) {
 	after := s.loadAuto(o)
 	for how, next := range map[string]*session.Session{"refreshed": must.Get(first.Refresh(t.Context()))(t),
 		"loaded": after} {
-		if next.Indexed() || !next.Ended() {
-			t.Errorf("%s: indexed %v, ended %v after something was stored", how, next.Indexed(), next.Ended())
-		}
+		says.True(t, !next.Indexed() && next.Ended(), "%s: indexed %v, ended %v after something was stored", how,
+			next.Indexed(), next.Ended())
 	}
 	s.write(after)
 	says.True(t, s.loadAuto(o).Indexed(), "the new index is not used")
@@ -126,9 +125,8 @@ func TestDamage(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if got != want || loaded.Indexed() {
-					t.Errorf("%d rows, want %d; indexed %v", got, want, loaded.Indexed())
-				}
+				says.True(t, got == want && !loaded.Indexed(), "%d rows, want %d; indexed %v", got, want,
+					loaded.Indexed())
 			})
 		}
 		s.put(s.key(table), whole)
@@ -267,9 +265,8 @@ func TestBackgroundOfARunningSession(t *testing.T) {
 	b.Offer(first, false)
 	b.done.Wait()
 	again := s.loadAuto(s.opener())
-	if again.Indexed() || again.IndexedBytes() != first.EventBytes() {
-		t.Errorf("of %d bytes, the index has %d", again.EventBytes(), again.IndexedBytes())
-	}
+	says.True(t, !again.Indexed() && again.IndexedBytes() == first.EventBytes(), "of %d bytes, the index has %d",
+		again.EventBytes(), again.IndexedBytes())
 	says.True(t, !b.hasGrown(again), "an index is due though little was added")
 	s.put(layout.NodeEventsKey(layout.DefaultRoot, s.ref, someNode, time.Unix(2e9, 0)),
 		bytes.Repeat([]byte("{}\n"), int(first.EventBytes())/9))
@@ -348,8 +345,7 @@ func TestLookupsTouchFewRowGroups(t *testing.T) {
 			}
 		}
 		// The groups at a job's ends hold another one's tasks as well.
-		if groups == 0 || groups > 3 {
-			t.Errorf("task %s may be in %d of %d row groups", task, groups, len(file.RowGroups()))
-		}
+		says.True(t, groups != 0 && groups <= 3, "task %s may be in %d of %d row groups", task, groups,
+			len(file.RowGroups()))
 	}
 }

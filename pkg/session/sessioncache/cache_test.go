@@ -148,9 +148,8 @@ func TestOneLoadForAllWhoWait(t *testing.T) {
 		if s, ok := c.Peek(ref(1)); !ok || s != sessions[0] {
 			t.Error("the session is not there")
 		}
-		if _, ok := c.Peek(ref(2)); ok {
-			t.Error("a session is there that nobody asked for")
-		}
+		_, ok := c.Peek(ref(2))
+		says.True(t, !ok, "a session is there that nobody asked for")
 		if l.begun[ref(1)] != 1 || c.Status(ref(1)).State != Ready {
 			t.Errorf("loads %d, %+v", l.begun[ref(1)], c.Status(ref(1)))
 		}
@@ -171,9 +170,8 @@ func TestConcurrentLoadsAreBounded(t *testing.T) {
 		}
 		says.Equal(t, queued, 4, "wait")
 		time.Sleep(10 * time.Second)
-		if u := c.usage(); u != (usage{sessions: 6, bytes: 60}) || l.most != 2 {
-			t.Errorf("%+v, at most %d at a time", u, l.most)
-		}
+		u := c.usage()
+		says.True(t, u == (usage{sessions: 6, bytes: 60}) && l.most == 2, "%+v, at most %d at a time", u, l.most)
 	})
 }
 
@@ -207,9 +205,8 @@ func TestSessionLargerThanTheBoundStaysWhileUsedLast(t *testing.T) {
 		}
 		_, release := get(t, c, ref(1))
 		release()
-		if u := c.usage(); u != (usage{sessions: 1, bytes: 10}) || c.Status(ref(0)).State != Absent {
-			t.Errorf("%+v", u)
-		}
+		u := c.usage()
+		says.True(t, u == (usage{sessions: 1, bytes: 10}) && c.Status(ref(0)).State == Absent, "%+v", u)
 	})
 }
 
@@ -228,13 +225,11 @@ func TestLoadGoesOnForAWhileWithoutWaiters(t *testing.T) {
 	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, _, err := c.Get(ctx, ref(0)); !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("impatient caller: %v", err)
-		}
+		_, _, err := c.Get(ctx, ref(0))
+		must.True(t, errors.Is(err, context.DeadlineExceeded), "impatient caller: %v", err)
 		time.Sleep(time.Second)
-		if s := c.Status(ref(0)); s.State != Ready {
-			t.Errorf("%+v", s)
-		}
+		s := c.Status(ref(0))
+		says.True(t, s.State == Ready, "%+v", s)
 	})
 }
 
@@ -244,9 +239,7 @@ func TestLoadThatNobodyWaitsForIsCancelled(t *testing.T) {
 		c.Begin(ref(0))
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		if c.Status(ref(0)).State != Absent || l.running != 0 {
-			t.Errorf("%+v, %d running", c.Status(ref(0)), l.running)
-		}
+		says.True(t, c.Status(ref(0)).State == Absent && l.running == 0, "%+v, %d running", c.Status(ref(0)), l.running)
 		for _, entry := range l.log.AllEntries() {
 			says.True(t, entry.Level > logrus.WarnLevel, "%s: %q, but nothing is wrong", entry.Level, entry.Message)
 		}
@@ -260,9 +253,8 @@ func TestFailedLoadIsRememberedForAMoment(t *testing.T) {
 	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
 		l.err = errors.New("connection reset")
 		for range 3 {
-			if _, _, err := c.Get(t.Context(), ref(0)); !errors.Is(err, l.err) {
-				t.Fatal(err)
-			}
+			_, _, err := c.Get(t.Context(), ref(0))
+			must.True(t, errors.Is(err, l.err), err)
 		}
 		if s := c.Status(ref(0)); l.begun[ref(0)] != 1 || s.State != Failed || !errors.Is(s.Err, l.err) {
 			t.Errorf("loads %d, %+v", l.begun[ref(0)], s)
@@ -278,9 +270,8 @@ func TestFailedLoadIsRememberedForAMoment(t *testing.T) {
 func TestPanicOfALoadIsItsError(t *testing.T) {
 	run(t, 100, func(t *testing.T, c *Cache[*stubSession], l *stubLoader) {
 		l.panics = true
-		if _, _, err := c.Get(t.Context(), ref(0)); !errors.Is(err, ErrPanic) {
-			t.Fatal(err)
-		}
+		_, _, err := c.Get(t.Context(), ref(0))
+		must.True(t, errors.Is(err, ErrPanic), err)
 		l.panics = false
 		_, release := get(t, c, ref(1)) // the slot was given back
 		release()
@@ -329,9 +320,8 @@ func TestLongRefreshHoldsNobodyUp(t *testing.T) {
 		began := time.Now()
 		s, release := get(t, c, ref(0))
 		release()
-		if waited := time.Since(began); s.bytes != 10 || waited > 2*time.Second {
-			t.Errorf("%d bytes after %s", s.bytes, waited)
-		}
+		waited := time.Since(began)
+		says.True(t, s.bytes == 10 && waited <= 2*time.Second, "%d bytes after %s", s.bytes, waited)
 		time.Sleep(time.Minute)
 		s, release = get(t, c, ref(0))
 		release()
@@ -385,9 +375,8 @@ func TestLoadsCount(t *testing.T) {
 		c.Begin(ref(1))
 		c.Begin(ref(2))
 		synctest.Wait()
-		if u := c.usage(); u.loadingBytes != 20 || u.bytes != 10 {
-			t.Errorf("%+v while two are loaded", u)
-		}
+		u := c.usage()
+		says.True(t, u.loadingBytes == 20 && u.bytes == 10, "%+v while two are loaded", u)
 		time.Sleep(2 * time.Second)
 		if u := c.usage(); u.loadingBytes != 0 || u.bytes != 30 {
 			t.Errorf("%+v after three were loaded", u)

@@ -116,9 +116,8 @@ func TestConcurrentLoadsKeepWithinTheCap(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	store := &eventStore{tasks: tasks}
 	alone := must.Get(session.Load(t.Context(), store, layout.DefaultRoot, ref(0), session.Options{}))(t)
-	if all := sessions * alone.MemoryBytes(); all < 3*maxBytes/2 {
-		t.Fatalf("the sessions take %d bytes together, which shows nothing", all)
-	}
+	all := sessions * alone.MemoryBytes()
+	must.True(t, all >= 3*maxBytes/2, "the sessions take %d bytes together, which shows nothing", all)
 	alone = nil
 	base := liveBytes()
 	var most int64
@@ -154,12 +153,10 @@ func TestConcurrentLoadsKeepWithinTheCap(t *testing.T) {
 	close(watched)
 	watch.Wait()
 	t.Logf("%.1f MiB in use at most, of %d MiB that may be", float64(most)/(1<<20), maxBytes>>20)
-	if most == 0 || most > maxBytes {
-		t.Errorf("%.1f MiB were in use at a time, of %d MiB that may be", float64(most)/(1<<20), maxBytes>>20)
-	}
-	if u := c.usage(); u.loadingBytes != 0 {
-		t.Errorf("%+v after all loads", u)
-	}
+	says.True(t, most != 0 && most <= maxBytes, "%.1f MiB were in use at a time, of %d MiB that may be",
+		float64(most)/(1<<20), maxBytes>>20)
+	u := c.usage()
+	says.True(t, u.loadingBytes == 0, "%+v after all loads", u)
 }
 
 // TestLoadsCancelledMidwayLeaveNothing: neither goroutines nor memory.
@@ -178,9 +175,8 @@ func TestLoadsCancelledMidwayLeaveNothing(t *testing.T) {
 	var users sync.WaitGroup
 	for n := range sessions {
 		users.Go(func() {
-			if _, _, err := c.Get(ctx, ref(n)); err == nil {
-				t.Errorf("session %d was loaded", n)
-			}
+			_, _, err := c.Get(ctx, ref(n))
+			says.True(t, err != nil, "session %d was loaded", n)
 		})
 	}
 	halfway.Wait()
@@ -247,9 +243,8 @@ func TestAside(t *testing.T) {
 		release()
 		says.True(t, c.loading == 0 && c.holders == 0, "%d bytes are held after the end by %d", c.loading, c.holders)
 	}
-	if _, ok := c.Peek(kept); !ok {
-		t.Error("a session was dropped")
-	}
+	_, ok := c.Peek(kept)
+	says.True(t, ok, "a session was dropped")
 	if _, ok := c.Peek(other); ok {
 		t.Error("the session is kept")
 	}

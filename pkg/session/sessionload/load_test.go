@@ -74,9 +74,8 @@ func TestRunningSessionIsIndexed(t *testing.T) {
 		t.Errorf("%d of %d bytes from the index, want %d; %d attempts, want %d", again.IndexedBytes(),
 			again.EventBytes(), s.EventBytes(), again.Tasks.Len(), s.Tasks.Len())
 	}
-	if both := testutil.ToFloat64(second.loads.WithLabelValues("both")); both != 1 {
-		t.Errorf("%v sessions loaded from an index and events, want 1", both)
-	}
+	says.Equal(t, testutil.ToFloat64(second.loads.WithLabelValues("both")), 1,
+		"sessions loaded from an index and events")
 }
 
 // TestLastLinesAfterTheEnd: who watches a session end sees what workers store after it, until nothing was stored for a
@@ -109,19 +108,14 @@ func testLastLinesAfterTheEnd(t *testing.T) {
 		must.OK(t, err)
 		defer release()
 		f, err := s.Logs.Open(t.Context(), rayid.Node{7}, "worker.out")
-		if err != nil || !s.Ended() {
-			t.Fatalf("ended %v, %v", s.Ended(), err)
-		}
+		must.True(t, err == nil && s.Ended(), "ended %v, %v", s.Ended(), err)
 		return f.Size()
 	}
-	if n := size(); n != 6 {
-		t.Fatalf("%d bytes, want 6", n)
-	}
+	n := size()
+	must.True(t, n == 6, "%d bytes, want 6", n)
 	put(layout.LogChunkKey(log, 6, layout.Plain), "last\n")
 	time.Sleep(time.Minute) // of the test's clock: longer than the cache rests between two refreshes
-	if n := size(); n != 11 {
-		t.Errorf("%d bytes after the last line was stored, want 11", n)
-	}
+	says.Equal(t, size(), 11, "bytes after the last line was stored")
 }
 
 // TestDamageIsCounted: a session of which an object is damaged counts as such when it is loaded.

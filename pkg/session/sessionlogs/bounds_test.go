@@ -121,9 +121,7 @@ func TestLogReaderLeaves(t *testing.T) {
 	set, _ := logOf(t, "raylet.out", testChunk{0, strings.Repeat("x", 100), layout.Zstd})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := set.Open(ctx, logNode, "raylet.out"); err == nil {
-		t.Error("it was read")
-	}
+	says.True(t, says.Err(set.Open(ctx, logNode, "raylet.out")) != nil, "it was read")
 }
 
 // stuck is a client that takes nothing until it is let go.
@@ -159,23 +157,18 @@ func TestSlowClients(t *testing.T) {
 		clients[i] = stuck{waits: make(chan struct{}, 1), goOn: goOn}
 		f := open(t, set, "slow.log")
 		reading.Go(func() {
-			if err := f.WriteRange(t.Context(), &clients[i], 3, f.Size()-2); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, f.WriteRange(t.Context(), &clients[i], 3, f.Size()-2))
 		})
 		if i < maxDecoders {
 			<-clients[i].waits
 		}
 	}
-	if got := readRange(t, open(t, other, "other.log"), 0, 100); got != text {
-		t.Errorf("read %q", got)
-	}
+	says.Equal(t, readRange(t, open(t, other, "other.log"), 0, 100), text, "read")
 	close(goOn)
 	reading.Wait()
 	for i := range clients {
-		if got := clients[i].took.String(); got != long[3:len(long)-2] {
-			t.Fatalf("client %d got %d bytes, want %d", i, len(got), len(long)-5)
-		}
+		got := clients[i].took.String()
+		must.True(t, got == long[3:len(long)-2], "client %d got %d bytes, want %d", i, len(got), len(long)-5)
 	}
 }
 
@@ -213,9 +206,8 @@ func TestSlowStore(t *testing.T) {
 		set, _ := logOf(t, name, testChunk{0, "one\n", layout.Zstd})
 		set.store = slowGet{set.store}
 		reading.Go(func() {
-			if f, err := set.Open(t.Context(), logNode, name); err != nil || f.Size() != 4 {
-				t.Errorf("%s: %v", name, err)
-			}
+			f, err := set.Open(t.Context(), logNode, name)
+			says.True(t, err == nil && f.Size() == 4, "%s: %v", name, err)
 		})
 	}
 	reading.Wait()

@@ -59,9 +59,7 @@ func TestEmptyLogs(t *testing.T) {
 		_ = r.Close()
 	}
 	for _, none := range []string{"torn", "escape", "worker", "z"} {
-		if _, err := set.Open(t.Context(), logNode, none); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: %v", none, err)
-		}
+		says.ErrorIs(t, says.Err(set.Open(t.Context(), logNode, none)), os.ErrNotExist, none)
 	}
 	// Lists that were read are not read again.
 	next := New(store)
@@ -92,9 +90,8 @@ func TestManyEmptyLogs(t *testing.T) {
 		}
 		return nil
 	})
-	if got := len(set.Paths(logNode)); !errors.Is(err, tooMuch) || got != 2*names {
-		t.Errorf("%d names were read, %v", got, err)
-	}
+	got := len(set.Paths(logNode))
+	says.True(t, errors.Is(err, tooMuch) && got == 2*names, "%d names were read, %v", got, err)
 }
 
 // TestManyLinesOfEmptyLogs: a list of short lines takes many times its size until its names are known, which is counted
@@ -111,9 +108,8 @@ func TestManyLinesOfEmptyLogs(t *testing.T) {
 	}); err != nil || most < 16*lines || last > 100 {
 		t.Errorf("%d bytes were reserved, and %d at the end: %v", most, last, err)
 	}
-	if got := set.Paths(logNode); !slices.Equal(got, []string{"a"}) {
-		t.Errorf("%d logs", len(got))
-	}
+	got := set.Paths(logNode)
+	says.True(t, slices.Equal(got, []string{"a"}), "%d logs", len(got))
 }
 
 // TestEmptyLogGrows: the first bytes of an empty log are stored under the log's own key, or, by collectors that stored
@@ -133,9 +129,7 @@ func TestEmptyLogGrows(t *testing.T) {
 		}
 		must.OK(t, store.Put(t.Context(), key(empty.stream), bytes.NewReader(layouttest.Pack(t, "now\n", compression))))
 		f, err := empty.Refresh(t.Context())
-		if err != nil || readRange(t, f, 0, 10) != "now\n" {
-			t.Errorf("%s: %d bytes, %v", name, f.Size(), err)
-		}
+		says.True(t, err == nil && readRange(t, f, 0, 10) == "now\n", "%s: %d bytes, %v", name, f.Size(), err)
 	}
 }
 
@@ -233,16 +227,12 @@ func TestRefresh(t *testing.T) {
 		if step.key != "" {
 			put(step.key, step.text)
 		}
-		if got := read(); got != step.want {
-			t.Fatalf("%s: %q, want %q", step.name, got, step.want)
-		}
+		got := read()
+		must.True(t, got == step.want, "%s: %q, want %q", step.name, got, step.want)
 		for _, prefix := range store.prefixes { // not of logs whose names begin with this one's
-			if prefix != whole+".@" {
-				t.Errorf("%s: listed %s", step.name, prefix)
-			}
+			says.Equal(t, prefix, whole+".@", "%s: listed", step.name)
 		}
-		if stored := f.StoredBy(math.MaxInt64); stored != f.Size() {
-			t.Errorf("%s: %d bytes of %d had been stored in the end", step.name, stored, f.Size())
-		}
+		stored := f.StoredBy(math.MaxInt64)
+		says.True(t, stored == f.Size(), "%s: %d bytes of %d had been stored in the end", step.name, stored, f.Size())
 	}
 }

@@ -1,7 +1,6 @@
 package sessionlogs
 
 import (
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -73,9 +72,7 @@ func TestLogOfChunks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			set, _ := logOf(t, "raylet.out", chunks...)
 			f := open(t, set, "raylet.out")
-			if f.Size() != int64(len(whole)) {
-				t.Errorf("size %d, want %d", f.Size(), len(whole))
-			}
+			says.Equal(t, f.Size(), int64(len(whole)), "size, want %d", len(whole))
 			for start := range int64(len(whole)) {
 				for end := start; end <= int64(len(whole)); end++ {
 					if got := readRange(t, f, start, end); got != whole[start:end] {
@@ -137,12 +134,10 @@ func TestTailReadsLittle(t *testing.T) {
 	set, store := logOf(t, "big.log", parts...)
 	f := open(t, set, "big.log")
 	start, err := f.TailStart(t.Context(), f.Size(), 1000, f.Size())
-	if want := f.Size() - 1000*int64(len(line)); err != nil || start != want {
-		t.Fatalf("start %d, %v, want %d", start, err, want)
-	}
-	if limit := 4 * 1000 * int64(len(line)); store.Read.Load() > limit {
-		t.Errorf("read %d bytes of %d, want at most %d", store.Read.Load(), f.Size(), limit)
-	}
+	want := f.Size() - 1000*int64(len(line))
+	must.True(t, err == nil && start == want, "start %d, %v, want %d", start, err, want)
+	limit := 4 * 1000 * int64(len(line))
+	says.True(t, store.Read.Load() <= limit, "read %d bytes of %d, want at most %d", store.Read.Load(), f.Size(), limit)
 }
 
 // TestTailOfLongLines: who wants some bytes of a tail does not pay for a line that is longer.
@@ -155,9 +150,8 @@ func TestTailOfLongLines(t *testing.T) {
 	}
 	says.True(t, store.Read.Load() <= 10*most, "read %d bytes for %d", store.Read.Load(), most)
 	for _, end := range []int64{4, f.Size()} { // lines that fit
-		if start, err := f.TailStart(t.Context(), end, 2, end); err != nil || start != 0 {
-			t.Errorf("last lines before %d start at %d, %v, want 0", end, start, err)
-		}
+		start, err := f.TailStart(t.Context(), end, 2, end)
+		says.True(t, err == nil && start == 0, "last lines before %d start at %d, %v, want 0", end, start, err)
 	}
 }
 
@@ -167,9 +161,7 @@ func TestLogSetNames(t *testing.T) {
 	says.EqualSlices(t, set.Paths(logNode), []string{"serve/replica.log"}, "paths")
 	says.True(t, set.Paths(rayid.Node{1}) == nil, "an unknown node has paths")
 	for _, path := range []string{"serve", "nope", "", "../x"} {
-		if _, err := set.Open(t.Context(), logNode, path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("open %q: %v", path, err)
-		}
+		says.ErrorIs(t, says.Err(set.Open(t.Context(), logNode, path)), os.ErrNotExist, "open %q", path)
 	}
 }
 
@@ -182,8 +174,6 @@ func TestBrokenChunk(t *testing.T) {
 		}
 	}
 	f := open(t, set, "a.log")
-	if _, err := f.ReadRange(t.Context(), 0, 4); err == nil || !strings.Contains(err.Error(), "a.log.@") {
-		t.Errorf("error %v", err)
-	}
+	says.Error(t, says.Err(f.ReadRange(t.Context(), 0, 4)), "a.log.@", "error")
 	says.Equal(t, readRange(t, f, 4, 8), "two\n", "the chunk after")
 }

@@ -39,9 +39,7 @@ func TestHostileSnapshot(t *testing.T) {
 			snap := lastOf(t, set, "/api/jobs/")
 			used := storetest.Allocated(func() {
 				for range 3 {
-					if _, err := set.Value(t.Context(), snap); !errors.Is(err, ErrMalformed) {
-						t.Errorf("%v, want that it is left out", err)
-					}
+					says.ErrorIs(t, says.Err(set.Value(t.Context(), snap)), ErrMalformed)
 				}
 			})
 			if used > 64<<20 { // what lists are grown out of is counted too
@@ -49,23 +47,18 @@ func TestHostileSnapshot(t *testing.T) {
 			}
 			says.True(t, store.Read.Load() <= 2*int64(len(body)), "%d bytes were read of %d", store.Read.Load(),
 				len(body))
-			if told := set.Refused(); len(told) != 1 || !strings.Contains(told[0], "/api/jobs is left out") {
-				t.Errorf("told %q", told)
-			}
+			told := set.Refused()
+			says.True(t, len(told) == 1 && strings.Contains(told[0], "/api/jobs is left out"), "told %q", told)
 			next, _ := snapshots(t, map[string]string{key: body})
 			next.store, next.opts.Memory = store, set.opts.Memory
 			next.Adopt(set)
 			read := store.Read.Load()
-			if _, err := next.Value(t.Context(), lastOf(t, next, "/api/jobs")); !errors.Is(err, ErrMalformed) ||
-				store.Read.Load() != read || len(next.Refused()) != 1 {
-				t.Errorf("after a refresh: %v, %d more bytes read, told %q", err, store.Read.Load()-read,
-					next.Refused())
-			}
+			_, err := next.Value(t.Context(), lastOf(t, next, "/api/jobs"))
+			says.True(t, errors.Is(err, ErrMalformed) && store.Read.Load() == read && len(next.Refused()) == 1,
+				"after a refresh: %v, %d more bytes read, told %q", err, store.Read.Load()-read, next.Refused())
 			set.opts.Memory = budget.New(budget.Options{Bytes: 1 << 30})
 			set.Shrink()
-			if _, err := set.Value(t.Context(), snap); err != nil {
-				t.Errorf("with memory enough: %v", err)
-			}
+			says.OK(t, says.Err(set.Value(t.Context(), snap)), "with memory enough")
 		})
 	}
 }
@@ -95,9 +88,7 @@ func TestParsedOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 20 {
 		wait.Go(func() {
-			if _, err := set.Value(t.Context(), snap); err != nil {
-				t.Error(err)
-			}
+			says.OK(t, says.Err(set.Value(t.Context(), snap)))
 		})
 	}
 	wait.Wait()
@@ -107,9 +98,8 @@ func TestParsedOnce(t *testing.T) {
 	if set.Shrink(); set.MemoryBytes() > held/10 {
 		t.Errorf("%d bytes held of %d after all was let go", set.MemoryBytes(), held)
 	}
-	if _, err := set.Value(t.Context(), snap); err != nil || store.Read.Load() != 2*int64(len(body)) {
-		t.Errorf("%v, %d bytes read", err, store.Read.Load())
-	}
+	_, err := set.Value(t.Context(), snap)
+	says.True(t, err == nil && store.Read.Load() == 2*int64(len(body)), "%v, %d bytes read", err, store.Read.Load())
 }
 
 // TestBusyIsNotMalformed: a snapshot that had to wait too long is there later.
@@ -123,9 +113,7 @@ func TestBusyIsNotMalformed(t *testing.T) {
 		t.Errorf("%v, want that it is busy", err)
 	}
 	release()
-	if _, err := set.Value(t.Context(), snap); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(set.Value(t.Context(), snap)))
 }
 
 // TestAdopted: a refreshed set does not read again what has not changed, and reads what has.
@@ -133,19 +121,16 @@ func TestAdopted(t *testing.T) {
 	same, changes := layout.SnapshotKey("log", testSession, "/events"), layout.SnapshotKey("log", testSession, "/nodes")
 	former, store := snapshots(t, map[string]string{same: "[1]", changes: "[2]"})
 	for _, url := range []string{"/events", "/nodes"} {
-		if _, err := former.Value(t.Context(), lastOf(t, former, url)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, says.Err(former.Value(t.Context(), lastOf(t, former, url))))
 	}
 	next, _ := snapshots(t, map[string]string{same: "[1]", changes: "[2, 3]"})
 	store.Objects[changes] = []byte("[2, 3]")
 	next.store = store
 	next.Adopt(former)
 	read := store.Read.Load()
-	if v, err := next.Value(t.Context(), lastOf(t, next, "/events")); err != nil || len(v.([]any)) != 1 ||
-		store.Read.Load() != read {
-		t.Errorf("%v, %v: %d bytes read", v, err, store.Read.Load()-read)
-	}
+	v, err := next.Value(t.Context(), lastOf(t, next, "/events"))
+	says.True(t, err == nil && len(v.([]any)) == 1 && store.Read.Load() == read, "%v, %v: %d bytes read", v, err,
+		store.Read.Load()-read)
 	if v, err := next.Value(t.Context(), lastOf(t, next, "/nodes")); err != nil || len(v.([]any)) != 2 {
 		t.Errorf("%v, %v", v, err)
 	}
@@ -175,19 +160,17 @@ func TestSeriesIsReadOnce(t *testing.T) {
 	for i := range 5 {
 		says.EqualSlices(t, nodes(set, hour.Add(time.Duration(i+2)*time.Minute)), []string{"a", "b"}, "nodes")
 	}
-	if want := int64(len(before) + len(now)); store.Read.Load() != want {
-		t.Errorf("%d bytes read, want each once: %d", store.Read.Load(), want)
-	}
+	want := int64(len(before) + len(now))
+	says.True(t, store.Read.Load() == want, "%d bytes read, want each once: %d", store.Read.Load(), want)
 	added := line(hour.Add(2*time.Minute), "c")
 	chunk := layout.ChunkKey(whole, int64(len(now)), layout.Plain)
 	bodies[chunk], store.Objects[chunk] = added, []byte(added)
 	next := setOf(t, store, bodies)
 	next.Adopt(set)
 	read := store.Read.Load()
-	if got := nodes(next, hour.Add(3*time.Minute)); !slices.Equal(got, []string{"a", "b", "c"}) ||
-		store.Read.Load() != read+int64(len(added)) {
-		t.Errorf("nodes %q; %d bytes read, want the new ones: %d", got, store.Read.Load()-read, len(added))
-	}
+	got := nodes(next, hour.Add(3*time.Minute))
+	says.True(t, slices.Equal(got, []string{"a", "b", "c"}) && store.Read.Load() == read+int64(len(added)),
+		"nodes %q; %d bytes read, want the new ones: %d", got, store.Read.Load()-read, len(added))
 	says.EqualSlices(t, nodes(set, hour.Add(3*time.Minute)), []string{"a", "b"}, "the former session's nodes changed")
 }
 
@@ -200,11 +183,7 @@ func TestSmallBudget(t *testing.T) {
 	release, err := set.opts.Memory.Reserve(t.Context(), budget.LargeParse, set.opts.Memory.Size(budget.LargeParse))
 	must.OK(t, err)
 	snap := lastOf(t, set, "/events")
-	if _, err := set.Value(t.Context(), snap); !errors.Is(err, budget.ErrBusy) {
-		t.Errorf("%v, want that the part for large ones is busy", err)
-	}
+	says.ErrorIs(t, says.Err(set.Value(t.Context(), snap)), budget.ErrBusy)
 	release()
-	if _, err := set.Value(t.Context(), snap); err != nil {
-		t.Error(err)
-	}
+	says.OK(t, says.Err(set.Value(t.Context(), snap)))
 }

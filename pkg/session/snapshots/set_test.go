@@ -63,9 +63,7 @@ func TestSnapshotsByTime(t *testing.T) {
 			}
 		}
 	}
-	if _, err := set.Last("/api/nope", 0); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no snapshot: %v", err)
-	}
+	says.ErrorIs(t, says.Err(set.Last("/api/nope", 0)), os.ErrNotExist, "no snapshot")
 }
 
 // TestSnapshotBeforeTheFirst: where only later versions with times are stored, the earliest of them stands for what was
@@ -116,20 +114,16 @@ func TestSnapshotsHeld(t *testing.T) {
 		t.Helper()
 		snap, err := set.Last(url, 0)
 		must.OK(t, err)
-		if _, err := set.Value(t.Context(), snap); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, says.Err(set.Value(t.Context(), snap)))
 	}
 	for _, url := range urls {
 		read(url)
 		read(url)
 	}
-	if want := int64(9 * len(big)); store.Read.Load() != want {
-		t.Errorf("read %d bytes, want each once: %d", store.Read.Load(), want)
-	}
-	if held := set.MemoryBytes(); held > maxCachedBytes+10_000 {
-		t.Errorf("%d bytes held, want at most %d", held, maxCachedBytes)
-	}
+	want := int64(9 * len(big))
+	says.True(t, store.Read.Load() == want, "read %d bytes, want each once: %d", store.Read.Load(), want)
+	held := set.MemoryBytes()
+	says.True(t, held <= maxCachedBytes+10_000, "%d bytes held, want at most %d", held, maxCachedBytes)
 	read(urls[len(urls)-1])
 	says.Equal(t, store.Read.Load(), int64(9*len(big)), "the last used was forgotten")
 }
@@ -178,9 +172,8 @@ func TestSamplesOfArchivedHour(t *testing.T) {
 		set.Add(must.Get(layout.ParseObject("log", testSession, key))(t), must.Get(store.Stat(t.Context(), key))(t))
 	}
 	samples := must.Get(set.SamplesAt(t.Context(), hour.Add(2*time.Minute).UnixNano()))(t)
-	if _, ok := samples["23:01"]; !ok || len(samples) != 1 {
-		t.Errorf("%+v", samples)
-	}
+	_, ok := samples["23:01"]
+	says.True(t, ok && len(samples) == 1, "%+v", samples)
 }
 
 func TestSnapshotValueIsParsed(t *testing.T) {
@@ -189,7 +182,6 @@ func TestSnapshotValueIsParsed(t *testing.T) {
 	snap, err := set.Last("/events", 0)
 	must.OK(t, err)
 	v, err := set.Value(t.Context(), snap)
-	if got := string(pyjson.Append(nil, v)); err != nil || got != `{"b": 1.0, "a": [null]}` {
-		t.Errorf("%s, %v", got, err)
-	}
+	got := string(pyjson.Append(nil, v))
+	says.True(t, err == nil && got == `{"b": 1.0, "a": [null]}`, "%s, %v", got, err)
 }

@@ -15,14 +15,12 @@ import (
 func TestList(t *testing.T) {
 	var l List[int]
 	for i := range 20_000 {
-		if at := l.Add(i * 3); at != i {
-			t.Fatalf("element %d was put at %d", i, at)
-		}
+		at := l.Add(i * 3)
+		must.True(t, at == i, "element %d was put at %d", i, at)
 	}
 	for i := range 20_000 {
-		if got := *l.At(i); got != i*3 {
-			t.Fatalf("element %d is %d", i, got)
-		}
+		got := *l.At(i)
+		must.True(t, got == i*3, "element %d is %d", i, got)
 	}
 }
 
@@ -58,12 +56,10 @@ func TestTexts(t *testing.T) {
 	for g := range ids {
 		for i, id := range ids[g] {
 			want := fmt.Sprintf("text %d", (i*7+g)%3000)
-			if got := string(view.Get(id)); got != want {
-				t.Fatalf("ID %d is %q, want %q", id, got, want)
-			}
-			if again := texts.Intern([]byte(want)); again != id {
-				t.Fatalf("%q has the IDs %d and %d", want, id, again)
-			}
+			got := string(view.Get(id))
+			must.True(t, got == want, "ID %d is %q, want %q", id, got, want)
+			again := texts.Intern([]byte(want))
+			must.True(t, again == id, "%q has the IDs %d and %d", want, id, again)
 		}
 	}
 	says.Equal(t, texts.refs.n, 3001, "texts")
@@ -85,7 +81,6 @@ func TestFullArenaSaysSo(t *testing.T) {
 	says.Equal(t, string(a.Get(first, 5)), "first", "a string is another")
 	texts := New()
 	texts.bytes = a
-	if id := texts.Intern([]byte("new")); id != 0 || !texts.Full() {
-		t.Errorf("text %d, full: %t", id, texts.Full())
-	}
+	id := texts.Intern([]byte("new"))
+	says.True(t, id == 0 && texts.Full(), "text %d, full: %t", id, texts.Full())
 }

@@ -3,6 +3,8 @@ package taskstate
 import (
 	"strings"
 	"testing"
+
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 )
 
 // TestKindsOfStates: a state counts as pending or running as Ray's name for it says. A call of an actor is pending at its
@@ -23,7 +25,5 @@ func TestNamesAreBounded(t *testing.T) {
 	if s := r.Parse([]byte(strings.Repeat("x", 1<<20))); s != Nil || len(r.Newer()) != 0 {
 		t.Errorf("a name of a megabyte is state %d, and %d names are kept", s, len(r.Newer()))
 	}
-	if s := r.Parse([]byte("SOMETHING_NEW")); r.Name(s) != "SOMETHING_NEW" {
-		t.Errorf("a new state is %s", r.Name(s))
-	}
+	says.Equal(t, r.Name(r.Parse([]byte("SOMETHING_NEW"))), "SOMETHING_NEW", "a new state")
 }

@@ -116,9 +116,8 @@ func TestLaterErrorWithoutText(t *testing.T) {
 				Transitions: []eventjson.Transition{{State: taskstate.Failed, Time: f.at}}})
 		}
 		table := b.Freeze()
-		if n := table.Len(); n != 1 {
-			t.Fatalf("%d rows", n)
-		}
+		n := table.Len()
+		must.True(t, n == 1, "%d rows", n)
 		if kind, text, ok := table.Row(0, 0).Failure(); !ok || string(kind) != second.kind ||
 			string(text) != second.text {
 			t.Errorf("%v: %s %q", order, kind, text)
@@ -164,9 +163,8 @@ func TestSearchIsBounded(t *testing.T) {
 		"stored transitions: one that came just before is looked for, one that came long before is not")
 	table := b.Freeze()
 	row := table.Row(0, 0)
-	if states := row.States(nil); len(states) != 1 || states[0].Time != n-1 {
-		t.Errorf("states %v, want the last time of one", states)
-	}
+	states := row.States(nil)
+	says.True(t, len(states) == 1 && states[0].Time == n-1, "states %v, want the last time of one", states)
 	var profile Profile
 	if row.Profile(&profile); len(profile.Events) != maxProfileEvents || profile.Events[0].Start != n-maxProfileEvents {
 		t.Errorf("%d profile events, want the last %d, each once", len(profile.Events), maxProfileEvents)
@@ -189,9 +187,7 @@ func TestExtraDataIsBounded(t *testing.T) {
 		}
 		b.MergeTask(update)
 		var profile Profile
-		if !b.Freeze().Row(0, 0).Profile(&profile) {
-			t.Fatalf("%s: no profile", name)
-		}
+		must.True(t, b.Freeze().Row(0, 0).Profile(&profile), "%s: no profile", name)
 		with := 0
 		for _, e := range profile.Events {
 			if string(e.Extra) != "{}" && e.Start > 90 {

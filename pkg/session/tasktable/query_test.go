@@ -83,9 +83,8 @@ func TestFiltersOfStoredRows(t *testing.T) {
 			says.True(t, got.Listed == want.Listed && got.Matching == want.Matching &&
 				slices.Equal(got.Rows, want.Rows), "%s, kept %t: %d listed, %d matching, rows %v; want %d, %d, %v",
 				test.name, kept, got.Listed, got.Matching, got.Rows, want.Listed, want.Matching, want.Rows)
-			if !kept && (len(read.parts) != 1 || !read.parts[test.part]) {
-				t.Errorf("%s: read parts %v, want %v", test.name, read.parts, test.part)
-			}
+			says.True(t, kept || len(read.parts) == 1 && read.parts[test.part], "%s: read parts %v, want %v", test.name,
+				read.parts, test.part)
 		}
 	}
 }
@@ -125,9 +124,7 @@ func TestChildren(t *testing.T) {
 	says.True(t, len(read.parts) == 1 && read.parts[LineagePart], "read parts %v, want only those of lineage",
 		read.parts)
 	stop := errors.New("stop")
-	if _, err := paged.Children(nil, most, func() error { return stop }); err != stop {
-		t.Errorf("stopped: %v", err)
-	}
+	says.Equal(t, says.Err(paged.Children(nil, most, func() error { return stop })), stop, "stopped")
 }
 
 // Filters that fail answer as Ray does, which looks at one row after the other.

@@ -203,10 +203,9 @@ func TestLargeBlobsMakeSmallBlocks(t *testing.T) {
 	for n := range file.blocks {
 		block, _, err := file.readBlock(n, AllParts, nil)
 		size, sizeErr := block.PlainBytes()
-		if most := int64(2*blockBytes + pageRows*len(text) + blockRows*256); size > most || err != nil ||
-			sizeErr != nil {
-			t.Errorf("block %d has %d bytes, want at most %d; %v, %v", n, size, most, err, sizeErr)
-		}
+		most := int64(2*blockBytes + pageRows*len(text) + blockRows*256)
+		says.True(t, size <= most && err == nil && sizeErr == nil, "block %d has %d bytes, want at most %d; %v, %v", n,
+			size, most, err, sizeErr)
 	}
 	for _, n := range []int{0, 1, GroupRows - 1, GroupRows, 2*GroupRows - 1} {
 		_, message, failed := table.Row(n, 0).Failure()
@@ -228,8 +227,7 @@ func TestDamagedRun(t *testing.T) {
 		must.OK(t, b.spill(t.Context()))
 		run := b.runs[0]
 		must.Get(run.file.WriteAt([]byte{0xff, 0xff, 0xff, 0xff}, at*run.size/12))(t)
-		if _, err := b.Table(t.Context(), Ends{}); err == nil {
-			t.Errorf("a run changed at %d of %d bytes is read without an error", at*run.size/12, run.size)
-		}
+		says.True(t, says.Err(b.Table(t.Context(), Ends{})) != nil,
+			"a run changed at %d of %d bytes is read without an error", at*run.size/12, run.size)
 	}
 }

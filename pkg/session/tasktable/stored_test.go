@@ -80,9 +80,8 @@ func TestDamagedRows(t *testing.T) {
 		says.True(t, err == nil && errors.Is(unreadable, ErrDamaged) == (name != ""), "%q: read with %v, %v", name,
 			unreadable, err)
 		if name == "" {
-			if got, want := tableText(t, restored.Freeze()), tableText(t, table); !slices.Equal(got, want) {
-				t.Errorf("restored %d rows are not the %d stored", len(got), len(want))
-			}
+			got, want := tableText(t, restored.Freeze()), tableText(t, table)
+			says.True(t, slices.Equal(got, want), "restored %d rows are not the %d stored", len(got), len(want))
 		}
 	}
 }
@@ -148,9 +147,8 @@ func TestNumbers(t *testing.T) {
 	const most = 1<<63 - 1
 	for _, values := range [][]int64{{0}, {5, 5, 5}, {-1, 255}, {-most - 1, most, 0}, {1 << 40, 1<<40 + 256}} {
 		d := &decoder{rowBuffer: &rowBuffer{}, rows: len(values), data: appendNumbers(nil, values)}
-		if got, err := readNumbers[int64](d, nil); err != nil || !slices.Equal(got, values) || len(d.data) > 0 {
-			t.Errorf("%d are %d, %v", values, got, err)
-		}
+		got, err := readNumbers[int64](d, nil)
+		says.True(t, err == nil && slices.Equal(got, values) && len(d.data) == 0, "%d are %d, %v", values, got, err)
 		for n := range len(appendNumbers(nil, values)) {
 			d := &decoder{rowBuffer: &rowBuffer{}, rows: len(values), data: appendNumbers(nil, values)[:n]}
 			if got, err := readNumbers[int64](d, nil); err == nil {
@@ -214,8 +212,7 @@ func FuzzRows(f *testing.F) {
 			r.Profile(&Profile{})
 		}
 		_, _ = got.Summarize(Query{Limit: 10}, false)
-		if err := got.Err(); err != nil && !errors.Is(err, ErrDamaged) {
-			t.Error(err)
-		}
+		err := got.Err()
+		says.True(t, err == nil || errors.Is(err, ErrDamaged), err)
 	})
 }

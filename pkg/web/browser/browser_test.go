@@ -84,10 +84,7 @@ func TestRetryAfter(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	for _, host := range []string{"", "https://history.example", "history.example/path", "a?b"} {
-		if _, err := New(Config{AllowedHosts: []string{host}}, false); err == nil ||
-			!strings.Contains(err.Error(), "--allowed-hosts") {
-			t.Errorf("%q: %v", host, err)
-		}
+		says.Error(t, says.Err(New(Config{AllowedHosts: []string{host}}, false)), "--allowed-hosts", host)
 	}
 }
 
@@ -112,8 +109,7 @@ func TestSubresource(t *testing.T) {
 				req.Header.Set(name, value)
 			}
 		}
-		if err := r.CheckSubresource(req); (err != nil) != tc.refused {
-			t.Errorf("%+v: %v", tc, err)
-		}
+		err := r.CheckSubresource(req)
+		says.True(t, (err != nil) == tc.refused, "%+v: %v", tc, err)
 	}
 }

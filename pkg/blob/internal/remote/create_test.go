@@ -80,9 +80,8 @@ func TestConditions(t *testing.T) {
 func TestConditionsAreNotProbedWithLargeObjects(t *testing.T) {
 	s := server{taken: map[string]bool{}, ignores: true}
 	c := &Conditions{Warn: func() { t.Error("warned") }}
-	if err := s.create(c, "big", probeSize+1); err != nil || s.writes != 1 {
-		t.Errorf("%d writes, %v", s.writes, err)
-	}
+	err := s.create(c, "big", probeSize+1)
+	says.True(t, err == nil && s.writes == 1, "%d writes, %v", s.writes, err)
 }
 
 // TestSecondWriteSendsTheWholeBody: a body of which a refused conditional write has read a part is sent from its start.

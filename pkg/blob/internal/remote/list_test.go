@@ -52,9 +52,8 @@ func TestFolderOnTwoPages(t *testing.T) {
 		must.OK(t, err)
 		keys = append(keys, o.Key)
 	}
-	if want := []string{"a", "b/", "c"}; !slices.Equal(keys, want) {
-		t.Errorf("listed %q, want %q", keys, want)
-	}
+	want := []string{"a", "b/", "c"}
+	says.True(t, slices.Equal(keys, want), "listed %q, want %q", keys, want)
 }
 
 // TestKeysOfOthers: a server that lists more than what begins with the prefix is told of, and none of that is given.

@@ -33,8 +33,7 @@ func TestSendParts(t *testing.T) {
 
 func TestPartSizeKeepsWithinTheNumberOfParts(t *testing.T) {
 	for _, size := range []int64{0, 1, leastPart * maxParts, leastPart*maxParts + 1, 5 << 40} {
-		if n := partSize(size); n < leastPart || (size+n-1)/n > maxParts {
-			t.Errorf("%d bytes: parts of %d", size, n)
-		}
+		n := partSize(size)
+		says.True(t, n >= leastPart && (size+n-1)/n <= maxParts, "%d bytes: parts of %d", size, n)
 	}
 }

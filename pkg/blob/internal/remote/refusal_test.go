@@ -22,7 +22,6 @@ func TestUnanswered(t *testing.T) {
 	says.All(t, err.Error(), "cannot connect to the store", address, "check its endpoint")
 	says.None(t, err.Error(), "attempts")
 	says.ErrorIs(t, err, refused, "is not the connection's error")
-	if other := errors.New("reset"); Unanswered(other, "s3-endpoint") != other {
-		t.Error("an error without a connection that failed is another one")
-	}
+	other := errors.New("reset")
+	says.True(t, Unanswered(other, "s3-endpoint") == other, "an error without a connection that failed is another one")
 }

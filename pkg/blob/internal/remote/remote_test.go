@@ -106,9 +106,7 @@ func TestReaderNoticesAnotherLength(t *testing.T) {
 			return Answer{Body: broken([]byte("0123"), 4, io.EOF), Size: 10}, nil
 		}, nil, 0, 10)
 		must.OK(t, err)
-		if _, err := io.ReadAll(reader); !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Errorf("got %v", err)
-		}
+		says.ErrorIs(t, says.Err(io.ReadAll(reader)), io.ErrUnexpectedEOF)
 	})
 }
 
@@ -144,9 +142,7 @@ func TestReaderHonoursTheContext(t *testing.T) {
 		return Answer{Body: broken(nil, 0, errors.New("reset")), Size: 10}, nil
 	}, nil, 0, 10)
 	must.OK(t, err)
-	if _, err := io.ReadAll(reader); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	says.ErrorIs(t, says.Err(io.ReadAll(reader)), context.Canceled)
 }
 
 func TestTransportNoticesAStall(t *testing.T) {
@@ -167,8 +163,7 @@ func TestTransportNoticesAStall(t *testing.T) {
 
 func TestDelay(t *testing.T) {
 	for attempt := range 100 {
-		if d := Delay(attempt); d < MinDelay/2 || d > MaxDelay {
-			t.Errorf("Delay(%d) = %s", attempt, d)
-		}
+		d := Delay(attempt)
+		says.True(t, d >= MinDelay/2 && d <= MaxDelay, "Delay(%d) = %s", attempt, d)
 	}
 }

@@ -125,9 +125,7 @@ func replica(api client.Client) *certs {
 func TestCertificateIsSharedAndTold(t *testing.T) {
 	api := installed(t)
 	one, two := replica(api), replica(api)
-	if _, err := one.get(nil); err == nil {
-		t.Error("a certificate before the first sync")
-	}
+	says.True(t, says.Err(one.get(nil)) != nil, "a certificate before the first sync")
 	for _, c := range []*certs{one, two, one} {
 		must.OK(t, c.syncOnce(t.Context()))
 	}

@@ -165,9 +165,8 @@ func TestNamespaceMadeAgain(t *testing.T) {
 	api, _ := settled(t, nil)
 	h := handlerOf(api)
 	for range 2 {
-		if resp := create(t, h, "team", false); !names(resp) || len(resp.Warnings) != 0 {
-			t.Errorf("patches %v, warnings %q", resp.Patches, resp.Warnings)
-		}
+		resp := create(t, h, "team", false)
+		says.True(t, names(resp) && len(resp.Warnings) == 0, "patches %v, warnings %q", resp.Patches, resp.Warnings)
 		for _, o := range []client.Object{&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "storage"}},
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "collector"}}} {
 			o.SetNamespace("team")

@@ -1,7 +1,6 @@
 package yamledit
 
 import (
-	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -122,9 +121,8 @@ func TestEditRemoves(t *testing.T) {
 func TestEditSame(t *testing.T) {
 	const in = "# c\r\na:   [1 ,2]\r\nwhen: 2026-11-20\r\n"
 	tree := must.Get(Decode([]byte(in)))(t)
-	if want := map[string]any{"a": []any{int64(1), int64(2)}, "when": "2026-11-20"}; !reflect.DeepEqual(tree, want) {
-		t.Errorf("decoded %v, want %v", tree, want)
-	}
+	want := map[string]any{"a": []any{int64(1), int64(2)}, "when": "2026-11-20"}
+	says.True(t, reflect.DeepEqual(tree, want), "decoded %v, want %v", tree, want)
 	says.Equal(t, string(must.Get(Edit([]byte(in), tree))(t)), in)
 }
 
@@ -132,16 +130,13 @@ func TestEditSame(t *testing.T) {
 func TestDecodeLargeInteger(t *testing.T) {
 	const in = "a: 18446744073709551615 # the largest\nb: -9223372036854775808\n"
 	tree := must.Get(Decode([]byte(in)))(t)
-	if want := map[string]any{"a": float64(1 << 64), "b": int64(-1 << 63)}; !reflect.DeepEqual(tree, want) {
-		t.Errorf("decoded %#v, want %#v", tree, want)
-	}
+	want := map[string]any{"a": float64(1 << 64), "b": int64(-1 << 63)}
+	says.True(t, reflect.DeepEqual(tree, want), "decoded %#v, want %#v", tree, want)
 	says.Equal(t, string(must.Get(Edit([]byte(in), tree))(t)), in)
 }
 
 func TestEditErrors(t *testing.T) {
-	if _, err := Edit([]byte("# only a comment\n"), nil); !errors.Is(err, ErrEmpty) {
-		t.Errorf("empty document: %v", err)
-	}
+	says.ErrorIs(t, says.Err(Edit([]byte("# only a comment\n"), nil)), ErrEmpty, "empty document")
 	if _, err := Edit([]byte("l:\n- &x {name: a}\n- *x\n"),
 		map[string]any{"l": []any{"x", map[string]any{"name": "a"}}}); err == nil {
 		t.Error("an anchor that an alias needs was overwritten")
@@ -150,7 +145,5 @@ func TestEditErrors(t *testing.T) {
 	for c := 'b'; c < 'j'; c++ {
 		bomb += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 10) + "]\n"
 	}
-	if _, err := Decode([]byte(bomb)); err == nil || !strings.Contains(err.Error(), "aliases unfold") {
-		t.Errorf("aliases of aliases: %v", err)
-	}
+	says.Error(t, says.Err(Decode([]byte(bomb))), "aliases unfold", "aliases of aliases")
 }
