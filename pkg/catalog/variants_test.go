@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -36,25 +37,29 @@ type variant struct {
 	pack   func(t *testing.T, lines []byte) []byte
 	job    func(rayid.Job) string // a job's folder
 	kind   string                 // of the owner, in the list
+	parts  bool                   // logs are stored in parts while the cluster runs, and some as a whole at its end
 }
 
+const stamped = "-1763680000000000000.jsonl"
+
 var variants = map[string]variant{
-	"1.6, arrays":   {v16("arrays"), "", array, rayid.Job.Base64, catalog.RayCluster},
-	"1.6, lines":    {v16("lines"), "", plain, rayid.Job.Base64, catalog.RayCluster},
-	"1.6, hex jobs": {v16("hex-jobs"), "", plain, rayid.Job.String, catalog.RayCluster},
-	"1.7, plain": {v17("plain", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.String,
-		catalog.RayCluster},
-	"1.7, gzip": {v17("gzip", "raycluster", ""), "-1763680000000000000.jsonl.gz", gzipped, rayid.Job.String,
-		catalog.RayCluster},
-	"1.7, no time": {v17("no-time", "raycluster", ""), ".jsonl", plain, rayid.Job.String, catalog.RayCluster},
-	"1.7, base64 jobs": {v17("base64-jobs", "raycluster", ""), "-1763680000000000000.jsonl", plain, rayid.Job.Base64,
-		catalog.RayCluster},
-	"1.7, RayJob": {v17("job-x7k2p", "rayjob", "job"), "-1763680000000000000.jsonl.gz", gzipped,
-		rayid.Job.String, catalog.RayJob},
-	"1.7, RayService": {v17("service-q9z4m", "rayservice", "service"), "-1763680000000000000.jsonl", plain,
-		rayid.Job.String, catalog.RayService},
-	"1.7, arrays":        {v17("array17", "raycluster", ""), "", array, rayid.Job.String, catalog.RayCluster},
-	"1.7, array, RayJob": {v17("old-job-1", "rayjob", "old-job"), "", array, rayid.Job.Base64, catalog.RayJob},
+	"1.6, arrays":   {ref: v16("arrays"), pack: array, job: rayid.Job.Base64},
+	"1.6, lines":    {ref: v16("lines"), pack: plain, job: rayid.Job.Base64},
+	"1.6, hex jobs": {ref: v16("hex-jobs"), pack: plain, job: rayid.Job.String},
+	"1.7, plain":    {ref: v17("plain", "raycluster", ""), events: stamped, pack: plain, job: rayid.Job.String},
+	"1.7, gzip": {ref: v17("gzip", "raycluster", ""), events: stamped + ".gz", pack: gzipped,
+		job: rayid.Job.String},
+	"1.7, no time":     {ref: v17("no-time", "raycluster", ""), events: ".jsonl", pack: plain, job: rayid.Job.String},
+	"1.7, base64 jobs": {ref: v17("base64-jobs", "raycluster", ""), events: stamped, pack: plain, job: rayid.Job.Base64},
+	"1.7, RayJob": {ref: v17("job-x7k2p", "rayjob", "job"), events: stamped + ".gz", pack: gzipped,
+		job: rayid.Job.String, kind: catalog.RayJob},
+	"1.7, RayService": {ref: v17("service-q9z4m", "rayservice", "service"), events: stamped, pack: plain,
+		job: rayid.Job.String, kind: catalog.RayService},
+	"1.7, arrays": {ref: v17("array17", "raycluster", ""), pack: array, job: rayid.Job.String},
+	"1.7, array, RayJob": {ref: v17("old-job-1", "rayjob", "old-job"), pack: array, job: rayid.Job.Base64,
+		kind: catalog.RayJob},
+	"newer, named jobs, parts of logs": {ref: v17("newer", "raycluster", ""), events: stamped, pack: plain,
+		job: func(id rayid.Job) string { return "nightly-" + id.String() }, parts: true},
 }
 
 func v16(cluster string) layout.Session {
@@ -95,6 +100,7 @@ func TestKubeRaysVariantsShowAndOpen(t *testing.T) {
 	says.Equal(t, len(slices.Collect(c.Cached().All())), len(variants), "sessions are listed")
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
+			v.kind = cmp.Or(v.kind, catalog.RayCluster)
 			owner := v.ref.OwnerName
 			owner = cmp.Or(owner, v.ref.Cluster)
 			for _, by := range []string{v.ref.Cluster, owner} {
@@ -132,9 +138,17 @@ func (v variant) store(t *testing.T, from blob.Reader, ref layout.Session, to bl
 		case layout.NodeEvents:
 			put(folder+"node_events/"+file, v.pack(t, body))
 		case layout.JobEvents:
-			put(folder+"job_events/"+v.job(o.Job)+"/"+file, v.pack(t, body))
+			job := must.Get(rayid.Parse[rayid.Job](path.Base(path.Dir(o.Stream))))(t)
+			put(folder+"job_events/"+v.job(job)+"/"+file, v.pack(t, body))
 		case layout.Log:
-			put(layout.LogKey(root, v.ref, o.Node, o.Path), body)
+			key := layout.LogKey(root, v.ref, o.Node, o.Path)
+			if half := len(body) / 2; v.parts && half > 0 {
+				put(fmt.Sprintf("%s.chunks/%020d", key, 0), body[:half])
+				put(fmt.Sprintf("%s.chunks/%020d", key, half), body[half:])
+			}
+			if !v.parts || len(body)%2 == 0 || len(body) < 2 {
+				put(key, body)
+			}
 		case layout.Metadata: // only our collector writes them
 		default: // snapshots lie below the session in both
 			put(layout.Prefix(root, v.ref)+strings.TrimPrefix(object.Key, layout.Prefix(root, ref)), body)

@@ -120,7 +120,7 @@ func TestParseObjectRoundTrip(t *testing.T) {
 		}
 		key := ChunkKey(JobEventsKey("log", s, job, node, hour), 99, Zstd)
 		o, err := ParseObject("log", s, key)
-		if err != nil || o.Kind != JobEvents || o.Node != node || o.Job != job || !o.Hour.Equal(hour) ||
+		if err != nil || o.Kind != JobEvents || o.Node != node || !o.Hour.Equal(hour) ||
 			o.Offset != 99 || o.Compression != Zstd {
 			t.Errorf("%s: %+v, %v", key, o, err)
 		}
@@ -148,15 +148,38 @@ func TestParseObjectRoundTrip(t *testing.T) {
 	says.True(t, err == nil && o.Kind == Snapshot && o.Path == "/api/v0/placement_groups?detail=1&limit=10000" &&
 		o.Offset == taken.UnixMilli(), "snapshot: %+v, %v", o, err)
 	slashes := Prefix("log", v16) + "job_events/////Ag==/" + node.String() + "-2026-11-20-23"
-	if o, err := ParseObject("log", v16, slashes); err != nil || o.Job != job {
+	if o, err := ParseObject("log", v16, slashes); err != nil || o.Kind != JobEvents || o.Node != node {
 		t.Errorf("%s: %+v, %v", slashes, o, err)
 	}
-	newer := Prefix("log", v17) + node.String() + "/job_events/07000000/" + node.String() +
-		"-2026-11-20-23-1795216861585756567.jsonl.gz"
-	if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Job != (rayid.Job{7}) ||
-		!o.Hour.Equal(hour) || o.Compression != Gzip {
-		t.Errorf("%s: %+v, %v", newer, o, err)
+	for _, folder := range []string{"07000000", "nightly-42"} {
+		newer := Prefix("log", v17) + node.String() + "/job_events/" + folder + "/" + node.String() +
+			"-2026-11-20-23-1795216861585756567.jsonl.gz"
+		if o, err := ParseObject("log", v17, newer); err != nil || o.Kind != JobEvents || o.Node != node ||
+			!o.Hour.Equal(hour) || o.Compression != Gzip {
+			t.Errorf("%s: %+v, %v", newer, o, err)
+		}
 	}
+}
+
+// TestLogsOfKubeRay: rotated parts and chunks, as KubeRay's collectors newer than 1.7 store them, are parts of their
+// log; other names are logs of their own.
+func TestLogsOfKubeRay(t *testing.T) {
+	logs := LogPrefix("log", v17, node)
+	const at = "1788398100000000000-4390125"
+	for name, want := range map[string]Object{
+		"raylet.rotated." + at + ".out":     {Path: "raylet.out." + at, Stream: logs + "raylet.rotated." + at + ".out"},
+		"events/a.rotated." + at:            {Path: "events/a." + at, Stream: logs + "events/a.rotated." + at},
+		"a.log.chunks/00000000000000004096": {Path: "a.log", Stream: logs + "a.log", Offset: 4096},
+		"a.log.chunks/4096":                 {Path: "a.log.chunks/4096", Stream: logs + "a.log.chunks/4096"},
+		"a.rotated.out":                     {Path: "a.rotated.out", Stream: logs + "a.rotated.out"},
+	} {
+		want.Kind, want.Node = Log, node
+		got, err := ParseObject("log", v17, logs+name)
+		says.True(t, err == nil && got == want, "%s is %+v, %v", name, got, err)
+	}
+	own := LogKey("log", v16, node, "a.rotated."+at+".out")
+	o, err := ParseObject("log", v16, own)
+	says.True(t, err == nil && o.Path == "a.rotated."+at+".out", "a log of our collectors is %+v, %v", o, err)
 }
 
 func TestCheckLogPath(t *testing.T) {

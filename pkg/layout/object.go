@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -66,7 +67,6 @@ type Object struct {
 	Compression Compression
 
 	Node rayid.Node // NodeEvents, JobEvents, Metrics, Log, EmptyLogs
-	Job  rayid.Job  // JobEvents
 	Hour time.Time  // NodeEvents, JobEvents, Series, Metrics: UTC
 	// Path is a Log's path below the node's logs folder, a Snapshot's dashboard URL, the file name of GrafanaDashboard,
 	// Metadata and Index.
@@ -296,7 +296,7 @@ func ParseObject(root string, s Session, key string) (Object, error) {
 			var within bool
 			folder, name, within = strings.Cut(name, "/")
 			if folder == "logs" && within {
-				return logObject(o, key, node, name, hasOffset)
+				return kubeRayLog(o, key, node, name, hasOffset)
 			}
 		}
 	}
@@ -322,14 +322,13 @@ func (o *Object) inFolder(folder, name string) (err error) {
 		o.Node, o.Hour, err = parseEventFile(name)
 	case "job_events":
 		o.Kind = JobEvents
-		// Base64 has a "/" in its alphabet, so the file's name is what follows the last one.
+		// The events say which job they are of: KubeRay's collectors make folders of any names. Base64 has a "/" in its
+		// alphabet, so the file's name is what follows the last one.
 		i := strings.LastIndexByte(name, '/')
-		if i < 0 {
+		if i <= 0 {
 			return errors.New("want job_events/{job}/{file}")
 		}
-		if o.Job, err = rayid.Parse[rayid.Job](name[:i]); err == nil {
-			o.Node, o.Hour, err = parseEventFile(name[i+1:])
-		}
+		o.Node, o.Hour, err = parseEventFile(name[i+1:])
 	case "fetched_endpoints":
 		o.Kind = Snapshot
 		if ext := o.Compression.Ext(); o.Offset == 0 { // the URL's own ending
@@ -383,6 +382,26 @@ func logObject(o Object, key string, node rayid.Node, logPath string, hasOffset 
 		return Object{}, fmt.Errorf("%.300q: %w", key, err)
 	}
 	return o, nil
+}
+
+// rotatedPart matches what KubeRay's collectors newer than 1.7 call a rotated part of raylet.out:
+// raylet.rotated.{its time, Unix ns}-{inode}.out.
+var rotatedPart = lazyregexp.New(`^(.*[^/])\.rotated\.(\d+-\d+)(\.[^./]+)?$`)
+
+// kubeRayLog completes the object of a log in V17. A rotated part gets a name as Ray gives its own, raylet.out.{time}-
+// {inode}. What a log gained while its cluster ran, in {log}.chunks/{offset}, are chunks of it.
+func kubeRayLog(o Object, key string, node rayid.Node, name string, hasOffset bool) (Object, error) {
+	logPath := name
+	if strings.Contains(name, ".rotated.") {
+		if m := rotatedPart().FindStringSubmatch(name); m != nil {
+			logPath = m[1] + m[3] + "." + m[2]
+		}
+	} else if log, digits, ok := strings.Cut(name, ".chunks/"); ok && len(digits) == chunkDigits {
+		if at, err := strconv.ParseUint(digits, 10, 63); err == nil {
+			logPath, o.Stream, o.Offset = log, strings.TrimSuffix(key, name)+log, int64(at)
+		}
+	}
+	return logObject(o, key, node, logPath, hasOffset)
 }
 
 // parseEventFile reads `{node}-{YYYY-MM-DD-HH}` and KubeRay's newer `{node}-{YYYY-MM-DD-HH}-{unix ns}.jsonl`.

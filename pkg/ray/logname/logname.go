@@ -25,8 +25,8 @@ type Core struct {
 }
 
 var (
-	output = lazyregexp.New(`^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)(\.\d+)?\.(out|err)(\.\d+)?$`)
-	core   = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]+)_(\d+)(\.\d+)?\.log(\.\d+)?$`)
+	output = lazyregexp.New(`^worker-([0-9a-f]+)-([0-9a-f]+)-(\d+)(\.\d+)?\.(out|err)(\.[\d-]+)?$`)
+	core   = lazyregexp.New(`^(?:python|java|cpp)-core-(worker|driver)-([0-9a-f]+)_(\d+)(\.\d+)?\.log(\.[\d-]+)?$`)
 )
 
 // ParseOutput reads the name of a log, without folders. ok is false if a worker did not print it.

@@ -11,14 +11,16 @@ func TestParseOutput(t *testing.T) {
 		"worker-ab01-01000000-77.out":   {Worker: "ab01", Job: "01000000", PID: "77", Stream: "out"},
 		"worker-ab01-ffffffff-7.err.12": {Worker: "ab01", Job: "ffffffff", PID: "7", Stream: "err", Rotated: true},
 		"worker-ab01-01000000-77.2.out": {Worker: "ab01", Job: "01000000", PID: "77", Stream: "out", Rotated: true},
-		"worker-ab01-01000000-77.log":   {},
-		"worker-AB-01-7.out":            {},
-		"old/worker-ab-01-7.out":        {},
-		"io-worker-ab-01-7.out":         {},
-		"worker-ab-01-7.out.gz":         {},
-		"worker-ab-01.out":              {},
-		"raylet.out":                    {},
-		"":                              {},
+		"worker-ab01-01000000-77.out.1788398100000000000-4390125": {Worker: "ab01", Job: "01000000", PID: "77",
+			Stream: "out", Rotated: true}, // of KubeRay's collectors
+		"worker-ab01-01000000-77.log": {},
+		"worker-AB-01-7.out":          {},
+		"old/worker-ab-01-7.out":      {},
+		"io-worker-ab-01-7.out":       {},
+		"worker-ab-01-7.out.gz":       {},
+		"worker-ab-01.out":            {},
+		"raylet.out":                  {},
+		"":                            {},
 	} {
 		got, ok := ParseOutput(name)
 		says.True(t, got == want && ok == (want != Output{}), "%s: %+v, %t, want %+v", name, got, ok, want)
