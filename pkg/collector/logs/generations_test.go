@@ -113,6 +113,13 @@ func TestGenerations(t *testing.T) {
 			sleep 1m`,
 			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner c lines c c c c c`,
 		},
+		"replaced again and again": { // by files that are renamed, as documents are that are written beside the old one
+			`write x banner a lines; ship; replace x banner b lines b; ship; replace x banner c lines c c; ship
+			replace x banner a lines a a a; ship; replace x banner b lines b b b b; ship; waits
+			replace x banner c lines c c c c c; ship; lost; undone
+			sleep 1m`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner c lines c c c c c`,
+		},
 		"overwritten again and again until the end": {
 			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; drain`,
@@ -123,6 +130,11 @@ func TestGenerations(t *testing.T) {
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship
 			rename x x.1; write x c; ship; settle`,
 			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner b lines b b b b c; x.1:`,
+		},
+		"truncated under a program that does not append": { // and so makes holes
+			`write x banner banner banner banner; ship; copy x x.1; truncate x; goon x b; ship
+			copy x x.2; truncate x; goon x c; ship; truncate x; goon x a; ship`,
+			`x: banner banner banner banner b c a; x.1:; x.2:`,
 		},
 		"overwritten again and again, then removed": {
 			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship

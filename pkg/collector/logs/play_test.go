@@ -105,11 +105,24 @@ var verbs = func() map[string]func(*rig, []string) {
 
 // actions change something. Names of logs are paths in the session's folder of logs.
 var actions = map[string]func(r *rig, on []string){
-	"write":    func(r *rig, on []string) { r.write(on[0], text(on[1:]...)) },
-	"mkdir":    func(r *rig, on []string) { r.mkdir(on[0]) },
-	"rename":   func(r *rig, on []string) { r.rename(on[0], on[1]) },
-	"remove":   func(r *rig, on []string) { r.remove(on[0]) },
-	"truncate": func(r *rig, on []string) { must.OK(r.t, os.Truncate(r.path(on[0]), 0)) },
+	"write":  func(r *rig, on []string) { r.write(on[0], text(on[1:]...)) },
+	"mkdir":  func(r *rig, on []string) { r.mkdir(on[0]) },
+	"rename": func(r *rig, on []string) { r.rename(on[0], on[1]) },
+	"remove": func(r *rig, on []string) { r.remove(on[0]) },
+	"truncate": func(r *rig, on []string) {
+		r.truncated = must.Get(os.Stat(r.path(on[0])))(r.t).Size()
+		must.OK(r.t, os.Truncate(r.path(on[0]), 0))
+	},
+	"goon": func(r *rig, on []string) { // at the place where the log ended before it was truncated
+		f := must.Get(os.OpenFile(r.path(on[0]), os.O_WRONLY, 0))(r.t)
+		must.Get(f.WriteAt([]byte(text(on[1:]...)), r.truncated))(r.t)
+		must.OK(r.t, f.Close())
+	},
+	"replace": func(r *rig, on []string) { // by another file
+		beside := filepath.Join(r.tmp, "beside")
+		must.OK(r.t, os.WriteFile(beside, []byte(text(on[1:]...)), 0o644))
+		must.OK(r.t, os.Rename(beside, r.path(on[0])))
+	},
 	"overwrite": func(r *rig, on []string) { // in place
 		must.OK(r.t, os.WriteFile(r.path(on[0]), []byte(text(on[1:]...)), 0o644))
 	},

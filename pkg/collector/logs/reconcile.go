@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sys/unix"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -155,8 +156,13 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		if copied >= 0 || isStillItsLog {
 			// The log was truncated, and perhaps renamed since.
 			t.followNew(now, s, f.stream)
-			if copied < 0 && s.size >= f.size { // it was overwritten, as programs do again and again
-				f.stream.beginOverwritten(now, t.files[s.id])
+			next := t.files[s.id]
+			// A program that does not append goes on at its old place: what the log had is a hole, and not written.
+			const block = 64 << 10 // the hole ends with a block, and not where the log ended
+			if hole := t.holeEnd(s); hole > 0 && hole > f.size-block && s.size >= f.size {
+				next.read = min(max(hole, f.size), next.size)
+			} else if copied < 0 && s.size >= f.size { // it was overwritten, as programs do again and again
+				f.stream.beginOverwritten(now, next)
 			}
 		} else {
 			if log, isIdle := t.idleAt(s); isIdle && !t.idle.isFile(log.idleFile, s) {
@@ -181,8 +187,26 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 		if base, _, ok := splitRotated(s.path); ok && rotated[streamID{node, base}] {
 			logPath = base // rotated more than once since the last scan: it was never seen under the log's own name
 		}
-		t.followNew(now, s, t.streamOf(node, logPath))
+		stream := t.streamOf(node, logPath)
+		before := stream.replacedBy(s, seen)
+		t.followNew(now, s, stream)
+		if before != nil && s.size >= before.size {
+			stream.beginOverwritten(now, t.files[s.id])
+		}
 	}
+}
+
+// replacedBy returns the newest file of the stream if a new one took its place, as programs do that write a document
+// anew beside it and rename it: the walk that saw the new one did not see it. It is nil if it was rotated.
+func (s *stream) replacedBy(next seenFile, seen map[fileID]seenFile) *file {
+	if len(s.files) == 0 || next.path != s.path || next.dir != s.tree.dir {
+		return nil
+	}
+	newest := s.files[len(s.files)-1]
+	if _, stays := seen[newest.id]; stays || !s.isHome(newest) {
+		return nil
+	}
+	return newest
 }
 
 // rotatedStreams returns the streams of known logs that were rotated since the last scan: their newest file no longer
@@ -262,7 +286,7 @@ func (t *tree) finishFile(f *file) {
 	// Before the store is listed, it is not known how much of the current file is stored.
 	isKnown := s.state != unlisted || f != s.current
 	// Of a log that is overwritten again and again, contents that waited to be stored are left out on purpose.
-	isLeftOut := !removed && s.isTooSoon(f, time.Now())
+	isLeftOut := (!removed || f != s.files[len(s.files)-1]) && s.isTooSoon(f, time.Now())
 	if lost > 0 && isKnown && !isLeftOut {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {
@@ -298,6 +322,20 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.files[f.id] = f
 	delete(t.copies, f.id)
 	t.dirty = true
+}
+
+// holeEnd returns where the hole ends that a file begins with, as its file system knows; 0 if it has none.
+func (t *tree) holeEnd(s seenFile) int64 {
+	opened, _, err := t.openSeen(s)
+	if err != nil {
+		return 0
+	}
+	defer opened.Close()
+	end, err := unix.Seek(int(opened.Fd()), 0, unix.SEEK_DATA)
+	if err != nil {
+		return 0
+	}
+	return end
 }
 
 func (t *tree) beginsWith(s seenFile, want prefix) bool {

@@ -45,7 +45,9 @@ type rig struct {
 
 	empty    map[rayid.Node][]byte // names of empty logs that were listed
 	listings int
-	unlisted func() bool // ListEmpty fails
+	// truncated is how long the log was that was truncated last.
+	truncated int64
+	unlisted  func() bool // ListEmpty fails
 
 	tailer  *logs.Tailer
 	shipper *ship.Shipper

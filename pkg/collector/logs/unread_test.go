@@ -101,6 +101,20 @@ func TestForbiddenIsTold(t *testing.T) {
 	}
 }
 
+// TestLinkedFolderIsTold: at the end it is told that a session's logs are behind a link, which is not followed.
+func TestLinkedFolderIsTold(t *testing.T) {
+	r := newRig(t)
+	r.play(`write x a; scan`)
+	says.OK(t, r.tailer.Forbidden())
+	disk := filepath.Join(t.TempDir(), "disk")
+	must.OK(t, os.Rename(r.path("."), disk))
+	must.OK(t, os.Symlink(disk, r.path(".")))
+	r.scan()
+	if err := fmt.Sprint(r.tailer.Forbidden()); !strings.Contains(err, session) || !strings.Contains(err, "--temp-dir") {
+		t.Error(err)
+	}
+}
+
 // TestForbiddenFolder: beside a folder that the collector has no right to read, what is gone is gone: no log waits for
 // it, and the session is stored. What is in the folder is not gone.
 func TestForbiddenFolder(t *testing.T) {
