@@ -28,12 +28,12 @@ type key struct {
 // several values of a kind, that of the key with the lowest rank counts.
 func keyOf(name []byte) key {
 	switch string(name) {
-	case "levelname", "severityText", "severity_text", "log.level", "@level", "level_name", "levelName":
+	case "levelname", "severityText", "SeverityText", "severity_text", "log.level", "@level", "level_name", "levelName":
 		return key{keyLevel, 1}
 	case "level", "severity", "lvl", "loglevel", "log_level", "logLevel", "LogLevel", "Level", "@l", "LEVEL",
 		"Severity", "log_severity", "PRIORITY":
 		return key{keyLevel, 2}
-	case "severityNumber", "severity_number", "levelno", "level_number":
+	case "severityNumber", "SeverityNumber", "severity_number", "levelno", "level_number":
 		return key{keyLevel, 3}
 	case "s", "status":
 		return key{keyLevel, 4}
@@ -249,7 +249,7 @@ func isShortNumber(digits []byte) bool {
 func numberLevel(name, digits []byte) Level {
 	n := valueOf(digits)
 	switch string(name) {
-	case "severityNumber", "severity_number":
+	case "severityNumber", "SeverityNumber", "severity_number":
 		switch {
 		case n >= 1 && n <= 8:
 			return Debug

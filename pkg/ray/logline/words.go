@@ -183,7 +183,7 @@ func (h *header) readLevel(b []byte, size int, delimited, inGroup bool) int {
 		} else {
 			h.Level = levelByClearName(word)
 		}
-	case next == ':' && (isFirst || h.isHeader),
+	case next == ':' && (isFirst || h.isHeader || h.nameCount > 0), // gcc: "x.cpp:12:3: error: …"
 		behindTime && (next == '\t' || delimited && separatorFollows(b[n:])),
 		inGroup && isFirst && next == '|':
 		h.Level = levelInAnyCase(word)
