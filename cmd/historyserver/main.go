@@ -81,7 +81,7 @@ func command() *cobra.Command {
 	cmd.SetHelpCommandGroupID(commands.ServerGroup)
 	cmd.SetCompletionCommandGroupID(commands.ServerGroup)
 	server := append(commands.Login(cmd.Flags()), serveCommand(cmd.Flags(), serve),
-		doctorCommand(cmd.Flags(), &o), webhookCommand(), mcpCommand(), commands.Coverage(cmd.Flags()))
+		doctorCommand(cmd.Flags(), &o), webhookCommand(), mcpCommand(cmd.Flags()), commands.Coverage(cmd.Flags()))
 	for _, c := range server {
 		c.GroupID = commands.ServerGroup
 	}
@@ -89,6 +89,7 @@ func command() *cobra.Command {
 	settings.Help(slices.Concat(cmd.Commands(), []*cobra.Command{cmd})...)
 	settings.Arguments(cmd)
 	cmd.InitDefaultHelpCmd()
+	// Cobra's own help about an unknown command is that of the program, and its exit code 0.
 	if help, _, err := cmd.Find([]string{"help"}); err == nil {
 		help.Args = func(_ *cobra.Command, args []string) error {
 			if about, _, _ := cmd.Find(args); about == cmd && len(args) > 0 {

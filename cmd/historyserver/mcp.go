@@ -5,6 +5,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/rayhistory/historyserver/cmd/historyserver/commands"
 	"github.com/rayhistory/historyserver/internal/logging"
@@ -12,8 +13,9 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/mcptools"
 )
 
-// mcpCommand makes `historyserver mcp`, which answers an assistant over stdin and stdout by requests to a server.
-func mcpCommand() *cobra.Command {
+// mcpCommand makes `historyserver mcp`, which answers an assistant over stdin and stdout by requests to a server. known
+// are the flags of other commands, whose variables may be set.
+func mcpCommand(known *pflag.FlagSet) *cobra.Command {
 	var server commands.Server
 	var logs logging.Options
 	cmd := &cobra.Command{
@@ -25,7 +27,7 @@ func mcpCommand() *cobra.Command {
 	server.AddFlags(cmd.Flags(), "http://127.0.0.1:8080", "address of the history server")
 	logs.AddFlags(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := settings.Load(cmd.Flags(), os.Environ(), command().Flags()); err != nil {
+		if err := settings.Load(cmd.Flags(), os.Environ(), known); err != nil {
 			return settings.UsageError(err)
 		}
 		log, err := logs.New(cmd.ErrOrStderr())

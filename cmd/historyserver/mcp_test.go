@@ -118,7 +118,7 @@ func TestAssistantsServerHidesItsPassword(t *testing.T) {
 		"https://ann:hush@history:port":        false,
 		"https://ann:hush/@history":            false,
 	} {
-		cmd := mcpCommand()
+		cmd := mcpCommand(command().Flags())
 		var written strings.Builder
 		cmd.SetErr(&written)
 		cmd.SetArgs([]string{"--server=" + server})

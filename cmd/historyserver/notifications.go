@@ -98,15 +98,15 @@ func (r *sessionReader) findings(ctx context.Context, e catalog.Entry) (*finding
 
 // failedJobs returns the failed jobs of a running session by the dashboard's last stored list of jobs, and the name of
 // that list. If the list is still the one named known, it returns no jobs.
-func (r *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) (failedJobs []moment.Job,
-	list string, err error) {
-	failed, answer, err := r.sessions.FailedJobs(ctx, e.Ref, known)
-	jobs := make([]moment.Job, len(failed))
+func (r *sessionReader) failedJobs(ctx context.Context, e catalog.Entry, known string) (jobs []moment.Job, list string,
+	err error) {
+	failed, list, err := r.sessions.FailedJobs(ctx, e.Ref, known)
+	jobs = make([]moment.Job, len(failed))
 	for i, j := range failed {
 		jobs[i] = moment.Job{
 			ID: j.ID, SubmissionID: j.Submission, Entrypoint: j.Entrypoint, Status: j.Status, Message: j.Message,
 			Start: j.Start * int64(time.Millisecond), End: j.End * int64(time.Millisecond),
 		}
 	}
-	return jobs, answer, err
+	return jobs, list, err
 }

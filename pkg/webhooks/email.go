@@ -70,8 +70,8 @@ func sendMail(ctx context.Context, limit time.Duration, trust *tls.Config, r *Re
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	line := &mailLine{ctx: ctx, server: server, secure: trust.Clone()}
-	client, err := line.newClient(limit, r)
+	dialer := &mailDialer{ctx: ctx, server: server, secure: cmp.Or(trust, &tls.Config{}).Clone()}
+	client, err := dialer.newClient(limit, r)
 	if err == nil {
 		err = client.DialAndSendWithContext(ctx, m)
 	}
@@ -114,26 +114,23 @@ func message(r *Receiver, e *Event) (*mail.Msg, error) {
 // asSent returns a part of a login as it is sent, in base64.
 func asSent(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
-// mailLine makes the connection to a server of e-mail, and closes it when ctx ends. The client itself leaves it open
+// mailDialer makes the connection to a server of e-mail, and closes it when ctx ends. The client itself leaves it open
 // after errors, and waits for answers even if its context has ended.
-type mailLine struct {
+type mailDialer struct {
 	ctx    context.Context
 	server *url.URL
-	secure *tls.Config // nil: the defaults
+	secure *tls.Config
 }
 
 // newClient returns a client for the receiver's server whose requests end after limit. It sends the password only
 // through TLS.
-func (l *mailLine) newClient(limit time.Duration, r *Receiver) (*mail.Client, error) {
-	if l.secure == nil {
-		l.secure = &tls.Config{}
-	}
-	l.secure.ServerName, l.secure.MinVersion = l.server.Hostname(), tls.VersionTLS12
+func (d *mailDialer) newClient(limit time.Duration, r *Receiver) (*mail.Client, error) {
+	d.secure.ServerName, d.secure.MinVersion = d.server.Hostname(), tls.VersionTLS12
 	policy := mail.NoTLS
-	if l.server.Scheme == schemeStartTLS {
+	if d.server.Scheme == schemeStartTLS {
 		policy = mail.TLSMandatory
 	}
-	options := []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(l.dial), mail.WithTLSConfig(l.secure),
+	options := []mail.Option{mail.WithTimeout(limit), mail.WithDialContextFunc(d.dial), mail.WithTLSConfig(d.secure),
 		mail.WithTLSPolicy(policy)}
 	if r.User != "" {
 		// SCRAM is left out: the server would choose how many rounds the client computes, and TLS protects the
@@ -141,20 +138,20 @@ func (l *mailLine) newClient(limit time.Duration, r *Receiver) (*mail.Client, er
 		options = append(options, mail.WithUsername(r.User), mail.WithPassword(string(r.secret)),
 			mail.WithOpportunisticSMTPAuth(mail.SMTPAuthPlain, mail.SMTPAuthLogin))
 	}
-	return mail.NewClient(l.server.Hostname(), options...)
+	return mail.NewClient(d.server.Hostname(), options...)
 }
 
 // dial connects to the server of the receiver's address.
-func (l *mailLine) dial(ctx context.Context, network, _ string) (net.Conn, error) {
-	address := net.JoinHostPort(l.server.Hostname(), cmp.Or(l.server.Port(), mailPorts[l.server.Scheme]))
+func (d *mailDialer) dial(ctx context.Context, network, _ string) (net.Conn, error) {
+	address := net.JoinHostPort(d.server.Hostname(), cmp.Or(d.server.Port(), mailPorts[d.server.Scheme]))
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}
-	context.AfterFunc(l.ctx, func() { _ = conn.Close() })
+	context.AfterFunc(d.ctx, func() { _ = conn.Close() })
 	bounded := &boundedConn{conn, maxMailAnswers}
-	if l.server.Scheme == schemeTLS {
-		return tls.Client(bounded, l.secure), nil
+	if d.server.Scheme == schemeTLS {
+		return tls.Client(bounded, d.secure), nil
 	}
 	return bounded, nil
 }

@@ -332,7 +332,7 @@ func (l *ledger) setWatermark(ctx context.Context, t time.Time) error {
 	return l.store.Put(ctx, l.watermarkKey(), bytes.NewReader(body))
 }
 
-// readTime reads a time that setWatermark or since has stored. The error is os.ErrNotExist if none is stored.
+// readTime reads a time that setWatermark or receiverSince has stored. The error is os.ErrNotExist if none is stored.
 func (l *ledger) readTime(ctx context.Context, key string) (time.Time, error) {
 	var s sinceJSON
 	err := blob.ReadJSON(ctx, l.store, key, maxRecord, &s)

@@ -104,8 +104,8 @@ func (s *Sender) Close() { s.loop.Close() }
 // run looks at the list of sessions at each interval, and has workers do the work that is due, until ctx ends. Between
 // two looks it only has due work done: often enough for the shortest wait, and when a worker has finished.
 func (s *Sender) run(ctx context.Context) {
-	look := time.NewTicker(s.opts.Timing.Interval)
-	defer look.Stop()
+	list := time.NewTicker(s.opts.Timing.Interval)
+	defer list.Stop()
 	// soon ticks often enough for work that waits for MinWait.
 	soon := time.NewTicker(max(time.Millisecond, s.opts.Timing.MinWait/4))
 	defer soon.Stop()
@@ -120,7 +120,7 @@ func (s *Sender) run(ctx context.Context) {
 		s.dispatch(ctx)
 		select {
 		case <-ctx.Done():
-		case <-look.C:
+		case <-list.C:
 			scan = true
 			continue
 		case <-soon.C:
@@ -221,16 +221,18 @@ func (s *Sender) addWork(now time.Time) (watermark time.Time, all bool) {
 		// The end counts, not the last write: a copy or a compaction writes all objects long afterwards. late says that
 		// the session ended before the watermark, but was written after it. Then events are sent only if events about
 		// an earlier end of the session were sent.
-		late, unsentFrom := !e.End.After(s.watermark), e.End
-		if late {
-			unsentFrom = e.Latest()
-		}
+		late := !e.End.After(s.watermark)
 		last, finished := s.finished[e.Ref]
 		isSent := finished && !e.End.After(last.end) && (!late || !e.LastWrite.After(last.written))
 		if isSent || !s.anyMayWant(e) {
 			continue
 		}
-		watermark = lastMomentBefore(watermark, unsentFrom)
+		// The watermark stays before this session, so that it is found again after a restart.
+		if late {
+			watermark = lastMomentBefore(watermark, e.Latest())
+		} else {
+			watermark = lastMomentBefore(watermark, e.End)
+		}
 		if u := (unit{session: e.Ref}); s.work[u] == nil && now.Sub(e.Latest()) >= s.opts.Timing.Delay &&
 			s.hasCapacity(u) {
 			s.addUnit(u, &work{s: s, entry: e, late: late, due: now})
@@ -264,10 +266,10 @@ func (s *Sender) removeUnit(u unit) {
 	}
 }
 
-// lastMomentBefore returns watermark or, if that is earlier, the last moment before end.
-func lastMomentBefore(watermark, end time.Time) time.Time {
-	if end = end.Add(-1); end.Before(watermark) {
-		return end
+// lastMomentBefore returns watermark or, if that is earlier, the last moment before a time.
+func lastMomentBefore(watermark, at time.Time) time.Time {
+	if at = at.Add(-1); at.Before(watermark) {
+		return at
 	}
 	return watermark
 }
@@ -299,7 +301,7 @@ func (s *Sender) dispatch(ctx context.Context) {
 		if w.isDue(now) {
 			w.busy = true
 			e, answer := w.entry, w.answer // read while s.mu is held
-			s.loop.Start(func(context.Context) { s.look(ctx, ref, w, e, answer) })
+			s.loop.Start(func(context.Context) { s.lookInTurn(ctx, ref, w, e, answer) })
 		}
 	}
 }
@@ -328,8 +330,8 @@ func (s *Sender) doWork(ctx context.Context, u unit, w *work) {
 	background.Signal(s.wake)
 }
 
-// look looks for failed jobs of a running session in a worker's turn; lookForFailed says when next.
-func (s *Sender) look(ctx context.Context, ref layout.Session, w *watch, e catalog.Entry, answer string) {
+// lookInTurn looks for failed jobs of a running session in a worker's turn; lookForFailed says when next.
+func (s *Sender) lookInTurn(ctx context.Context, ref layout.Session, w *watch, e catalog.Entry, answer string) {
 	if turnCtx, done, err := s.workers.Take(ctx, ref.Namespace, turns.NoLimit); err == nil {
 		s.lookForFailed(turnCtx, w, e, answer)
 		done()

@@ -74,7 +74,7 @@ func (w *work) step(ctx, turnCtx context.Context) (finished bool) {
 func (w *work) advance(ctx, turnCtx context.Context) (finished bool, err error) {
 	if w.claimed && !w.claimLasts() {
 		w.claimed = false
-		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // when the next claim may be made, see ledger.expiry
+		w.due = w.claimEnd.Add(w.s.opts.Timing.Lease / 10) // when the next claim may be made, see ledger.claimExpiry
 		return false, nil
 	}
 	if !w.claimed {
@@ -137,14 +137,14 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 	}
 	w.sent = state.sent
 	l := &w.s.ledger
-	jobs, jobsErr := l.timeUntil(ctx, state.jobsUntil)
+	jobsWait, jobsErr := l.timeUntil(ctx, state.jobsUntil)
 	wait, claimErr := l.timeUntil(ctx, state.expiry)
 	if err := errors.Join(jobsErr, claimErr); err != nil {
 		return false, err
 	}
 	mine, soon := false, l.lease/20
 	switch {
-	case jobs > 0: // the end waits for events about jobs, most of which are sent in seconds
+	case jobsWait > 0: // the end waits for events about jobs, most of which are sent in seconds
 		wait = soon
 	case wait <= 0:
 		w.claimNumber, w.claimTime = state.claim+1, time.Now()
@@ -161,8 +161,8 @@ func (w *work) claim(ctx context.Context) (done bool, err error) {
 		if state.done { // whoever claimed the session sends this job's events, and waits until the job is finished
 			return w.finish(ctx)
 		}
-		jobs, err = l.timeUntil(ctx, state.jobsUntil)
-		mine, wait = jobs <= 0, soon
+		jobsWait, err = l.timeUntil(ctx, state.jobsUntil)
+		mine, wait = jobsWait <= 0, soon
 	}
 	if err == nil && mine {
 		w.claimed, w.claimEnd = true, w.claimTime.Add(l.claimLifetime(w.claimNumber))

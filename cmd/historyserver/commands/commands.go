@@ -15,18 +15,19 @@ import (
 	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 )
 
-// All returns the commands. server are the flags of the server: the commands accept their environment variables.
-func All(server *pflag.FlagSet) []*cobra.Command {
+// All returns the commands. serveFlags are the flags with which the server is started: the commands accept their
+// environment variables.
+func All(serveFlags *pflag.FlagSet) []*cobra.Command {
 	// All commands share one set of flags, because a process runs only one of them: with a set for each, the start of
 	// the server would take a megabyte more.
 	shared, flags := new(common), pflag.NewFlagSet("", pflag.ContinueOnError)
 	flags.SortFlags = false
 	shared.addFlags(flags)
 	var commands []*cobra.Command
-	for _, newCommand := range []commandFunc{
+	for _, newCommand := range []func(*operator) command{
 		listCommand, showCommand, statusCommand, whyCommand, compareCommand, fleetCommand, usageCommand, grepCommand,
-		exportCommand, importCommand,
-		exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand, copyCommand, indexCommand,
+		exportCommand, importCommand, exportMetricsCommand, compactCommand, noteCommand, removeCommand, verifyCommand,
+		copyCommand, indexCommand,
 	} {
 		o := &operator{common: shared}
 		c := newCommand(o)
@@ -36,7 +37,7 @@ func All(server *pflag.FlagSet) []*cobra.Command {
 			c.GroupID = SessionsGroup
 		}
 		c.Flags().AddFlagSet(flags)
-		o.complete(server, c.Command, c.run)
+		o.complete(serveFlags, c.Command, c.run)
 		commands = append(commands, c.Command)
 	}
 	return commands
@@ -60,10 +61,8 @@ func AddTo(root *cobra.Command) {
 	root.AddCommand(All(root.Flags())...)
 }
 
-// commandFunc makes a command, which works with the operator. Each command has its own.
-type commandFunc func(*operator) command
-
-// command is a command, what it can do, and what it runs after its flags are read and its operator is open.
+// command is a command, what it can do, and what it runs after its flags are read and its operator is open. Each has
+// its own operator.
 type command struct {
 	*cobra.Command
 	traits

@@ -24,7 +24,7 @@ const (
 
 // completeSession has a shell complete the argument SESSION, from the store or the server that the command would use.
 // It writes no messages, which would be printed into what the user types.
-func (o *operator) completeSession(ofProgram *pflag.FlagSet) cobra.CompletionFunc {
+func (o *operator) completeSession(serveFlags *pflag.FlagSet) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		words := strings.Fields(cmd.Use)
 		if len(args) == 0 && len(words) > 1 && words[1] == "PATTERN" { // the first argument of grep is no session
@@ -34,7 +34,7 @@ func (o *operator) completeSession(ofProgram *pflag.FlagSet) cobra.CompletionFun
 		defer cancel()
 		cmd.SetContext(ctx)
 		cmd.SetErr(io.Discard)
-		if err := o.open(cmd, ofProgram); err != nil {
+		if err := o.open(cmd, serveFlags); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		entries, err := o.allSessions(ctx)

@@ -39,7 +39,7 @@ func Coverage(known *pflag.FlagSet) *cobra.Command {
 	fs.StringSliceVar(&states, "state", nil, "show only clusters in these states: "+human.Or(coverage.States))
 	o.addOutput(fs)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
+		if err := settings.Load(fs, os.Environ(), known); err != nil {
 			return settings.UsageError(err)
 		}
 		for _, s := range states {

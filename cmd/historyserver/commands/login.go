@@ -2,6 +2,7 @@ package commands
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func loginCommand(l *login, known *pflag.FlagSet) *cobra.Command {
 		"client ID at the OpenID provider, of which the server may get a token; empty: the one that the server names, "+
 			"if you agree")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := settings.Load(fs, os.Environ(), known, ServerFlags()); err != nil {
+		if err := settings.Load(fs, os.Environ(), known); err != nil {
 			return settings.UsageError(err)
 		}
 		l.in, l.out, l.errOut = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
@@ -132,15 +133,10 @@ func (l *login) run(ctx context.Context) error {
 
 // oidcProvider is the sign-in with the OpenID provider that the server names.
 func (l *login) oidcProvider(s access.SignIn, server string, network http.RoundTripper) signin.OIDC {
-	o := signin.OIDC{
-		Server: server, Issuer: s.Issuer, ClientID: s.ClientID, Scopes: s.Scopes, Device: l.device, Port: l.port,
-		Open: l.open,
-		HTTP: signin.ProviderClient(network, 0), Out: l.errOut,
+	return signin.OIDC{
+		Server: server, Issuer: s.Issuer, ClientID: cmp.Or(l.clientID, s.ClientID), Scopes: s.Scopes, Device: l.device,
+		Port: l.port, Open: l.open, HTTP: signin.ProviderClient(network, 0), Out: l.errOut,
 	}
-	if l.clientID != "" {
-		o.ClientID = l.clientID
-	}
-	return o
 }
 
 // confirmTrust asks the user whether the server may get a token of the client that it names, because a hostile server

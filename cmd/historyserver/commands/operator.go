@@ -59,12 +59,11 @@ const (
 )
 
 // complete completes a command: its help and completions, the flag --output, and what is executed, which opens the
-// operator and then calls run. ofProgram are the flags with which the server itself is started, whose variables may be
-// set.
-func (o *operator) complete(ofProgram *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
+// operator and then calls run. serveFlags are those of All.
+func (o *operator) complete(serveFlags *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.clusterMeans, clusterLatest)
-		cmd.ValidArgsFunction = o.completeSession(ofProgram)
+		cmd.ValidArgsFunction = o.completeSession(serveFlags)
 	}
 	o.addOutput(cmd.Flags())
 	o.completeValues(cmd)
@@ -72,20 +71,20 @@ func (o *operator) complete(ofProgram *pflag.FlagSet, cmd *cobra.Command, run ru
 		cmd.Flags().AddFlagSet(o.serverFlags)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := o.open(cmd, ofProgram); err != nil {
+		if err := o.open(cmd, serveFlags); err != nil {
 			return err
 		}
 		return run(cmd.Context(), args)
 	}
 }
 
-// open reads the settings, and opens the store or makes the client of a server. ofProgram is as in complete.
-func (o *operator) open(cmd *cobra.Command, ofProgram *pflag.FlagSet) error {
+// open reads the settings, and opens the store or makes the client of a server. serveFlags are those of All.
+func (o *operator) open(cmd *cobra.Command, serveFlags *pflag.FlagSet) error {
 	mayAsk, err := o.mayAskServer(cmd.Flags())
 	if err != nil {
 		return settings.UsageError(err)
 	}
-	if err := settings.Load(cmd.Flags(), os.Environ(), ofProgram, o.serverFlags); err != nil {
+	if err := settings.Load(cmd.Flags(), os.Environ(), serveFlags, o.serverFlags); err != nil {
 		return settings.UsageError(err)
 	}
 	if err := o.checkOutput(); err != nil {
@@ -166,8 +165,7 @@ func (o *operator) catalog() *catalog.Catalog { return catalog.New(o.catalogOpti
 // are in no pack.
 func (o *operator) catalogWithFacts() *catalog.Catalog {
 	options := o.catalogOptions()
-	indexes := &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-	options.Facts, options.Ending = true, outcomes.Ending(indexes.KeptFindings)
+	options.Facts, options.Ending = true, outcomes.Ending(o.indexes().KeptFindings)
 	return catalog.New(options)
 }
 
@@ -190,6 +188,11 @@ func (o *operator) metrics() *promapi.Stored {
 			Wait: time.Minute}),
 		Databases: metrics.NewDatabases(o.store, o.storage.Root, metricBytes, nil),
 	}
+}
+
+// indexes opens the indexes of sessions, and their kept findings.
+func (o *operator) indexes() *index.Opener {
+	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
 }
 
 // lookup returns a function that looks up sessions in the store.
@@ -251,7 +254,7 @@ func removeMissing(found []catalog.Entry, others iter.Seq[catalog.Entry]) []cata
 	return slices.DeleteFunc(found, func(e catalog.Entry) bool { return !inOthers[e.Ref] })
 }
 
-// namedOrAll is entries for commands that require either names or --all.
+// namedOrAll is namedSessions for commands that require either names or --all.
 func (o *operator) namedOrAll(ctx context.Context, names []string, all bool) ([]catalog.Entry, error) {
 	if all == (len(names) > 0) {
 		return nil, settings.UsageError(errors.New("name the sessions, or use --all for all of them"))

@@ -74,9 +74,7 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 			return fmt.Errorf("session %s is running, or its objects cannot be read: stop its cluster first, or wait "+
 				"for --quiet=%s", e.Ref, o.quiet)
 		}
-		fate := policy.Of(e, now)
-		keptByPin := fate.Pinned && !fate.Expires.IsZero() && fate.Expires.Before(now) // it is reported as kept
-		if r.byName() || fate.Due(now) || keptByPin {
+		if r.byName() || policy.Of(e, now).Expired(now) { // a pinned one is reported as kept
 			due = append(due, e)
 		}
 	}
@@ -150,11 +148,7 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 	}
 	var done progress.Counter
 	defer bar.Follow("removing", &done)()
-	keptFor := r.olderThan
-	if r.rules != "" {
-		keptFor = fate.Keep
-	}
-	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, now.Add(-keptFor), &done); err != nil {
+	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, now.Add(-fate.Keep), &done); err != nil {
 		return sessionReport{}, err
 	}
 	return sessionReport{line: "removed " + size, result: result}, nil

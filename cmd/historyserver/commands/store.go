@@ -25,16 +25,10 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 	"github.com/rayhistory/historyserver/pkg/session"
-	"github.com/rayhistory/historyserver/pkg/session/index"
 )
 
 // storeHistory is the history in the store. history.go says what its methods return.
 type storeHistory struct{ *operator }
-
-// indexes opens the indexes of sessions, and their kept findings.
-func (o storeHistory) indexes() *index.Opener {
-	return &index.Opener{Store: o.store, Root: o.storage.Root, Log: o.log}
-}
 
 // newDashboard makes what moments of sessions, and answers about them, come from.
 func (o storeHistory) newDashboard() *dashboard.Dashboard {

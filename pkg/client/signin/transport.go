@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -175,15 +176,10 @@ func (c *Credentials) readToken(ctx context.Context, provider *oidc.Provider, to
 		Name  string `json:"preferred_username"`
 	}
 	if verified.Claims(&claims) == nil {
-		c.User = claims.Email
-		if c.User == "" {
-			c.User = claims.Name
-		}
+		c.User = cmp.Or(claims.Email, claims.Name)
 	}
 	c.Token, c.Expires = raw, verified.Expiry
-	if token.RefreshToken != "" {
-		c.Refresh = token.RefreshToken
-	}
+	c.Refresh = cmp.Or(token.RefreshToken, c.Refresh) // a provider need not send another one
 	return nil
 }
 

@@ -115,9 +115,9 @@ func fromField(name, path string) any {
 
 // env returns the collector's environment, and the mount of the token with which it asks Ray's dashboard; nil if it
 // needs none.
-func (c cluster) env(role string) (variables []any, tokenMount mount) {
+func (c cluster) env(role string) (env []any, token mount) {
 	literal := func(name, value string) any { return map[string]any{"name": name, "value": value} }
-	env := []any{
+	env = []any{
 		// The label, because KubeRay makes up the name of a RayJob's or RayService's cluster.
 		fromField("RAY_CLUSTER_NAME", "metadata.labels['ray.io/cluster']"),
 		fromField("RAY_CLUSTER_NAMESPACE", "metadata.namespace"),
@@ -126,7 +126,6 @@ func (c cluster) env(role string) (variables []any, tokenMount mount) {
 	if c.ownerName != "" {
 		env = append(env, literal("OWNER_KIND", c.ownerKind), literal("OWNER_NAME", c.ownerName))
 	}
-	var token mount
 	if role == roleHead {
 		if c.labels != "" {
 			env = append(env, literal("CLUSTER_LABELS", c.labels))
@@ -166,13 +165,18 @@ func (c cluster) completeCollector(collector map[string]any, role string) error 
 		c.auth = authNone // it does not follow from names: the collector that was added has its variables and volume
 	}
 	all, _ := c.env(role)
-	for _, prefix := range []string{"OWNER_", "RAY_AUTH_"} {
-		isOther := func(v any) bool {
+	for _, part := range []string{"OWNER_", "RAY_AUTH_"} { // of names, such as RAYHISTORY_OWNER_NAME
+		isNamed := func(v any) bool {
 			m, _ := v.(map[string]any)
-			return !strings.Contains(text(m, "name"), prefix)
+			return strings.Contains(text(m, "name"), part)
 		}
-		if !slices.ContainsFunc(env, func(v any) bool { return !isOther(v) }) { // it has none of them yet
-			env = append(env, slices.DeleteFunc(slices.Clone(all), isOther)...)
+		if slices.ContainsFunc(env, isNamed) {
+			continue // the collector has its own
+		}
+		for _, v := range all {
+			if isNamed(v) {
+				env = append(env, v)
+			}
 		}
 	}
 	if len(env) > 0 {

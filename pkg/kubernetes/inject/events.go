@@ -69,8 +69,12 @@ func keepsEvents(name string, set value, address string) string {
 	case name == event.EnvTypes || name == event.EnvTypesOld:
 		return "" // a choice of what is stored
 	case !set.isKnown():
+		wanted := "true"
+		if name == event.EnvExportAddr {
+			wanted = address
+		}
 		return fmt.Sprintf("%s depends on %s, which cannot be read here: events are stored only if it is %s", name,
-			set.why, wantedSetting(name, address))
+			set.why, wanted)
 	case name == event.EnvExportAddr && !sameEndpoint(set.text, address):
 		return fmt.Sprintf("%s is already set to %s: Ray sends its events there, not to the collector at %s", name,
 			set.text, address)
@@ -78,14 +82,6 @@ func keepsEvents(name string, set value, address string) string {
 		return fmt.Sprintf("%s is already set to %s: Ray exports no events; set it to true", name, set.text)
 	}
 	return ""
-}
-
-// wantedSetting is the value with which the variable name lets events come to the collector at address.
-func wantedSetting(name, address string) string {
-	if name == event.EnvExportAddr {
-		return address
-	}
-	return "true"
 }
 
 func isTrue(s string) bool {

@@ -12,15 +12,15 @@ import (
 // that nobody changed. From groups that were changed, Keep removes what is left of the collector where the update took
 // a part of it away.
 func Keep(object, before map[string]any, o Options) {
-	if spec, _ := descend(object, clusterAt[text(object, "kind")]...); byKubeRay(spec) {
+	if spec, _ := descend(object, clusterAt[text(object, "kind")]...); hasKubeRaysCollector(spec) {
 		Drop(object, before)
 		return
 	}
 	groups, had := groupsOf(object), groupsOf(before)
 	// A collector depends on its cluster, and a worker's on the head too.
-	all := sameSurroundings(object, before) && o.keepTemplate(groups[roleHead], had[roleHead])
+	headKept := sameSurroundings(object, before) && o.keepTemplate(groups[roleHead], had[roleHead])
 	for name, group := range groups {
-		if kept := all && (name == roleHead || o.keepTemplate(group, had[name])); !kept {
+		if kept := headKept && (name == roleHead || o.keepTemplate(group, had[name])); !kept {
 			dropRest(group, had[name], autoscalerContainer(object, name))
 		}
 	}
@@ -177,13 +177,13 @@ func (o *Options) withoutAdded(template, manifest map[string]any) map[string]any
 	pod["volumes"] = withoutOurs(pod, wanted, "volumes", isAdded)
 	if g, err := newGroup(nil, pod, anyRole); err == nil {
 		ray := maps.Clone(g.ray)
-		asked, _ := newGroup(nil, wanted, anyRole)
+		wantedGroup, _ := newGroup(nil, wanted, anyRole)
 		exports := event.ExportVariables("", "") // only their names are wanted, not their values
-		ray["env"] = withoutOurs(ray, asked.ray, "env", func(variable map[string]any) bool {
+		ray["env"] = withoutOurs(ray, wantedGroup.ray, "env", func(variable map[string]any) bool {
 			return slices.ContainsFunc(exports, func(v event.Variable) bool { return v.Name == text(variable, "name") })
 		})
-		ray["volumeMounts"] = withoutOurs(ray, asked.ray, "volumeMounts", func(m map[string]any) bool {
-			return isRays(text(m, "name"))
+		ray["volumeMounts"] = withoutOurs(ray, wantedGroup.ray, "volumeMounts", func(m map[string]any) bool {
+			return isRaysVolume(text(m, "name"))
 		})
 		g.containers[0] = ray
 	}

@@ -47,10 +47,10 @@ func (c Change) String() string { return strings.TrimSpace(c.Kind + " " + c.Name
 
 // cluster is what every pod of one object needs to know.
 type cluster struct {
-	options     Options
-	made        bool   // by KubeRay, of a RayJob or RayService
-	autoscaler  string // version; empty: KubeRay adds none
-	sidecarMode bool   // KubeRay submits the job in the head's pod
+	options       Options
+	madeByKubeRay bool   // of a RayJob or RayService
+	autoscaler    string // version; empty: KubeRay adds none
+	sidecarMode   bool   // KubeRay submits the job in the head's pod
 	surroundings
 }
 
@@ -116,7 +116,7 @@ func Mutate(object map[string]any, o Options) ([]Change, error) {
 	}
 	job, _ := descend(object, path[:len(path)-1]...)
 	c.sidecarMode = text(job, "submissionMode") == "SidecarMode"
-	if byKubeRay(spec) {
+	if hasKubeRaysCollector(spec) {
 		change.Warnings = append(change.Warnings, "KubeRay itself adds a collector (historyServerOptions): none is added, "+
 			"and KubeRay refuses pods that have another")
 		return []Change{change}, nil
@@ -139,8 +139,8 @@ func Isolated(object map[string]any) bool {
 	return policy != nil
 }
 
-// byKubeRay reports whether KubeRay itself, from 1.7 on, adds a collector to a cluster's pods.
-func byKubeRay(spec map[string]any) bool {
+// hasKubeRaysCollector reports whether KubeRay itself, from 1.7 on, adds a collector to a cluster's pods.
+func hasKubeRaysCollector(spec map[string]any) bool {
 	options, _ := descend(spec, "historyServerOptions", "collectorOptions")
 	return options != nil
 }
@@ -152,7 +152,7 @@ func newCluster(kind string, meta, spec map[string]any, o Options) (cluster, err
 	c := cluster{options: o}
 	c.version, c.overwrite = text(spec, "rayVersion"), kind != "RayCronJob" && overwritesCommand(meta)
 	c.ownerKind, c.ownerName = ownerOf(kind, meta)
-	c.made = kind == "RayCluster" && c.ownerName != ""
+	c.madeByKubeRay = kind == "RayCluster" && c.ownerName != ""
 	c.labels = userLabels(meta)
 	if autoscales, _ := spec["enableInTreeAutoscaling"].(bool); autoscales {
 		options, _ := mapping(spec, "autoscalerOptions")

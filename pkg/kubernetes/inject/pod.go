@@ -39,7 +39,7 @@ func (c cluster) addToGroup(spec map[string]any, role, what string, head *rayNod
 			change.Warnings = append(change.Warnings, what+": its container "+containerName+" shares no volume with "+
 				"Ray's, so nothing of the pod is stored: if it is not for the history, give it another name")
 		}
-		if c.made {
+		if c.madeByKubeRay {
 			err = c.completeCollector(collector, role)
 		}
 		return n, err

@@ -77,15 +77,14 @@ func (c cluster) readFolders(n, head *rayNode, env environment, start rayStart) 
 		return
 	}
 	if flag, given := start.flags["temp-dir"]; given {
-		folder, ok := n.cleanFolder(flag, "--temp-dir")
-		switch {
-		case ok && head != nil && rayversion.Before(c.version, rayversion.Version{2, 55}) && folder != head.folders[0]:
-			n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
-				head.folders[0])
-			n.folders = []string{folder, head.folders[0]}
-			return
-		case ok:
+		if folder, ok := n.cleanFolder(flag, "--temp-dir"); ok {
 			n.folders = []string{folder}
+			isRead := head == nil || !rayversion.Before(c.version, rayversion.Version{2, 55})
+			if !isRead && folder != head.folders[0] {
+				n.warn("Ray %s does not read --temp-dir in workers: they use the folder of the head, %s", c.version,
+					head.folders[0])
+				n.folders = append(n.folders, head.folders[0])
+			}
 			return
 		}
 	}

@@ -137,8 +137,8 @@ func launchOf(ray map[string]any, env environment, role string, params map[strin
 
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh"}
 
-// talkers are programs that only speak of other commands.
-var talkers = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man",
+// neverLaunch are programs that, as scripts call them, run none of the commands that their arguments name.
+var neverLaunch = []string{"echo", "printf", "grep", "pgrep", "pkill", "kill", "ps", "which", "command", "type", "man",
 	"trap"}
 
 // rayStartAt returns the index of the first word after `ray start`, -1 if the words do not call it. Other programs may

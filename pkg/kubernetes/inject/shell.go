@@ -230,7 +230,7 @@ func (s *shell) followCall(c *syntax.CallExpr) {
 // the script of a shell, both also behind other programs such as tini or env, and notes other programs, which may start
 // Ray.
 func (s *shell) run(words []value, vars map[string]value) {
-	if len(words) == 0 || slices.Contains(talkers, path.Base(words[0].text)) {
+	if len(words) == 0 || slices.Contains(neverLaunch, path.Base(words[0].text)) {
 		return
 	}
 	switch first := words[0].text; first {

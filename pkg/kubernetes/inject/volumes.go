@@ -147,8 +147,8 @@ func newVolume(pod, ray map[string]any, folder string) (mount, error) {
 	return mount{"name": name, "mountPath": folder}, nil
 }
 
-// isRays reports whether a name is one that newVolume gives.
-func isRays(name string) bool {
+// isRaysVolume reports whether a name is one that newVolume gives.
+func isRaysVolume(name string) bool {
 	number, numbered := strings.CutPrefix(name, raysVolume+"-")
 	_, err := strconv.ParseUint(number, 10, 32)
 	return name == raysVolume || numbered && err == nil
@@ -191,7 +191,7 @@ func isAdded(volume map[string]any) bool {
 	if name == configVolume {
 		return sameMeaning(volume, settingsVolume(configMapOf(volume)))
 	}
-	return (name == spoolVolume || isRays(name)) && sameMeaning(volume, emptyVolume(name))
+	return (name == spoolVolume || isRaysVolume(name)) && sameMeaning(volume, emptyVolume(name))
 }
 
 // configMapOf is the name of the ConfigMap that a volume is of; "" if it is of something else.

@@ -102,13 +102,10 @@ func (c *Clusters) add(s *site, namespaces []string, selector labels.Selector) {
 	}
 }
 
-// newClient makes a client of an API server that knows KubeRay's types, and the types that the functions in more add.
-func newClient(rc *rest.Config, more ...func(*runtime.Scheme) error) (client.WithWatch, error) {
-	scheme, err := newScheme()
-	if err != nil {
-		return nil, err
-	}
-	for _, add := range more {
+// newClient makes a client of an API server that knows KubeRay's types, and the types that register adds.
+func newClient(rc *rest.Config, register ...func(*runtime.Scheme) error) (client.WithWatch, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range append(register, AddToScheme) {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}
@@ -151,11 +148,6 @@ func ClientsOf(file string, register func(*runtime.Scheme) error) (map[string]cl
 		return nil, errors.New("the file has no contexts")
 	}
 	return clients, nil
-}
-
-func newScheme() (*runtime.Scheme, error) {
-	scheme := runtime.NewScheme()
-	return scheme, AddToScheme(scheme)
 }
 
 // AddToScheme makes the types known to a client that this package reads.

@@ -36,8 +36,8 @@ type watcher struct {
 	clusters map[types.NamespacedName]*rayv1.RayCluster
 	at       time.Time     // when the clusters were last up to date; zero before the first listing
 	err      error         // why they may be out of date
-	first    chan struct{} // closed when tried
-	tried    bool          // to list; whether that failed says err
+	first    chan struct{} // closed when listing was first tried; whether that failed says err
+	tried    sync.Once     // closes first
 }
 
 func newWatcher(c client.WithWatch, namespace string, selector labels.Selector, log logrus.FieldLogger) *watcher {
@@ -181,12 +181,7 @@ func (w *watcher) recordError(ctx context.Context, err error) {
 }
 
 // markTried ends the wait for the first answer.
-func (w *watcher) markTried() {
-	if !w.tried {
-		w.tried = true
-		close(w.first)
-	}
-}
+func (w *watcher) markTried() { w.tried.Do(func() { close(w.first) }) }
 
 // errNoKubeRay is an API server without KubeRay's types.
 var errNoKubeRay = errors.New(

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -33,7 +34,8 @@ import (
 // apiServerWith is an API server that holds objects.
 func apiServerWith(t *testing.T, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	scheme := must.Get(newScheme())(t)
+	scheme := runtime.NewScheme()
+	must.OK(t, AddToScheme(scheme))
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 

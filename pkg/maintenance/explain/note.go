@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/layout"
@@ -46,25 +45,20 @@ func (x *Explainer) noteExplaining(ctx context.Context, ref layout.Session, deat
 	if deaths > 0 {
 		wait = 0
 	}
-	var writing sync.WaitGroup
-	written := false
-	writing.Add(1)
+	written := make(chan struct{})
 	timer := time.AfterFunc(wait, func() {
-		defer writing.Done()
-		written = true
 		x.putNote(ctx, noted{ref.String(), deaths})
+		close(written)
 	})
 	if deaths > 0 {
-		writing.Wait() // the note must be stored before the session is loaded
+		<-written // the note must be stored before the session is loaded
 	}
 	return func() {
 		if timer.Stop() {
 			return // the note was not begun
 		}
-		writing.Wait()
-		if written {
-			x.putNote(context.WithoutCancel(ctx), noted{})
-		}
+		<-written
+		x.putNote(context.WithoutCancel(ctx), noted{})
 	}
 }
 

@@ -136,37 +136,24 @@ type Usage struct {
 	Streams int `json:"wholes"`
 }
 
-// add counts a stream, or an object that is none of a stream's, with its objects and bytes.
-func (u *Usage) add(objects int, bytes int64) {
-	u.Objects += objects
-	u.Bytes += bytes
-	u.Streams++
-}
-
 // Usage returns how much is stored of each kind. The names are: events, logs, series, metrics, grafana, snapshots,
 // facts, index, foreign.
 func (s *Session) Usage() map[string]Usage {
-	usage := make(map[string]*Usage)
-	usageOf := func(name string) *Usage {
-		if usage[name] == nil {
-			usage[name] = new(Usage)
-		}
-		return usage[name]
+	usage := make(map[string]Usage)
+	add := func(name string, objects int, bytes int64) { // a stream, or an object that is in none
+		u := usage[name]
+		usage[name] = Usage{Objects: u.Objects + objects, Bytes: u.Bytes + bytes, Streams: u.Streams + 1}
 	}
 	for _, stream := range s.Streams {
-		usageOf(stream.Kind.String()).add(len(stream.Chunks), stream.Bytes())
+		add(stream.Kind.String(), len(stream.Chunks), stream.Bytes())
 	}
 	for _, o := range s.Others {
-		usageOf(o.Parsed.Kind.String()).add(1, o.Object.Size)
+		add(o.Parsed.Kind.String(), 1, o.Object.Size)
 	}
 	for _, o := range s.Foreign {
-		usageOf("foreign").add(1, o.Size)
+		add("foreign", 1, o.Size)
 	}
-	out := make(map[string]Usage, len(usage))
-	for name, u := range usage {
-		out[name] = *u
-	}
-	return out
+	return usage
 }
 
 // Summary says what is stored for a session, and under which keys of the bucket.

@@ -32,10 +32,11 @@ type Fate struct {
 	Why string
 }
 
+// Expired says that the session would be removed now, unless it is pinned.
+func (f Fate) Expired(now time.Time) bool { return !f.Expires.IsZero() && f.Expires.Before(now) }
+
 // Due says that the session may be removed now.
-func (f Fate) Due(now time.Time) bool {
-	return !f.Expires.IsZero() && !f.Pinned && f.Expires.Before(now)
-}
+func (f Fate) Due(now time.Time) bool { return f.Expired(now) && !f.Pinned }
 
 // Days returns how many whole days are left until a session expires, at least 0; ok is false if it does not expire.
 func (f Fate) Days(now time.Time) (days int, ok bool) {

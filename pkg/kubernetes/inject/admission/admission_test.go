@@ -38,6 +38,13 @@ func options() inject.Options {
 const plain = `{"apiVersion":"ray.io/v1","kind":"RayCluster","metadata":{"name":"lab","generation":12345678901234567890},` +
 	`"spec":{"headGroupSpec":{"rayStartParams":{},"template":{"spec":{"containers":[{"name":"ray-head","image":"rayproject/ray:2.60.0"}]}}}}}`
 
+// injected is the object plain with its collector.
+func injected(t *testing.T) []byte {
+	object := must.Get(decode([]byte(plain)))(t)
+	must.Get(inject.Mutate(object.Object, options()))(t)
+	return must.Get(json.Marshal(object.Object))(t)
+}
+
 func newHandler() *handler {
 	return &handler{Options: Options{Inject: options(), Log: silent.Logger()}}
 }
@@ -54,8 +61,7 @@ func TestHandle(t *testing.T) {
 		says.True(t, p.Operation == "add" && strings.HasPrefix(p.Path, "/spec/headGroupSpec/template/spec/"),
 			"patch %s %s", p.Operation, p.Path)
 	}
-	done, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
-	must.OK(t, err)
+	done := injected(t)
 	for name, tt := range map[string]struct{ raw, warning string }{
 		"again": {raw: string(done)},
 		"going": {raw: strings.Replace(plain, `"name":"lab"`,

@@ -43,8 +43,7 @@ func spooled(value string) string {
 // A cluster is left alone where its label says so, and where it runs without a collector and no label asks for one.
 func TestWhichObjects(t *testing.T) {
 	h := newHandler()
-	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
-	must.OK(t, err)
+	covered := injected(t)
 	for name, tt := range map[string]struct {
 		operation admissionv1.Operation
 		old, now  string
@@ -73,8 +72,7 @@ func TestWhichObjects(t *testing.T) {
 
 // An object that is applied again without its collector gets the one that it had, not that of a newer webhook.
 func TestUpdateKeepsCollector(t *testing.T) {
-	covered, _, err := mutate(must.Get(decode([]byte(plain)))(t), []byte(plain), options())
-	must.OK(t, err)
+	covered := injected(t)
 	h := newHandler()
 	h.Inject.Image, h.Inject.Args = "collector:v9", []string{"--push-interval=30s"}
 	resp := h.Handle(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/sirupsen/logrus"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/inject"
 )
 
@@ -36,27 +38,24 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) admission.R
 	}
 	var changes []inject.Change
 	var warnings []string
-	changed := req.Object.Raw
 	switch {
 	case err != nil:
 	case h.wantsCollector(object, before, req.Operation):
 		var options inject.Options
 		options, warnings = h.prepareNamespace(ctx, req, object)
 		inject.Keep(object.Object, before.Object, h.Inject)
-		changed, changes, err = mutate(object, req.Object.Raw, options)
+		changes, err = inject.Mutate(object.Object, options)
 	default:
 		inject.Drop(object.Object, before.Object)
-		changed, err = json.Marshal(object.Object)
+	}
+	var resp admission.Response
+	if err == nil {
+		resp, err = patch(req.Object.Raw, object)
 	}
 	if err != nil {
 		log.WithError(err).Error("the collector could not be added")
 		return admission.Allowed("").WithWarnings(
 			shortWarning(fmt.Sprintf("the collector could not be added: %v", err)))
-	}
-	resp := admission.PatchResponseFromRaw(req.Object.Raw, changed)
-	if !resp.Allowed {
-		log.Errorf("the collector could not be added: %v", resp.Result)
-		return admission.Allowed("").WithWarnings(shortWarning("the collector could not be added"))
 	}
 	for _, w := range warnings {
 		log.Warn(w)
@@ -134,24 +133,18 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: object}, nil
 }
 
-// mutate is inject.Mutate on an object and its JSON. It returns the same JSON if there is nothing to add.
-func mutate(object *unstructured.Unstructured, raw []byte, o inject.Options) ([]byte, []inject.Change, error) {
-	changes, err := inject.Mutate(object.Object, o)
-	if err != nil || len(changes) == 0 {
-		return raw, nil, err
-	}
-	out, err := json.Marshal(object.Object)
+// patch returns the answer that allows an object and changes it from its JSON to what it is now.
+func patch(raw []byte, object *unstructured.Unstructured) (admission.Response, error) {
+	changed, err := json.Marshal(object.Object)
 	if err != nil {
-		return nil, nil, fmt.Errorf("encode the object: %w", err)
+		return admission.Response{}, fmt.Errorf("encode the object: %w", err)
 	}
-	return out, changes, nil
+	resp := admission.PatchResponseFromRaw(raw, changed)
+	if !resp.Allowed {
+		err = errors.New(resp.Result.Message)
+	}
+	return resp, err
 }
 
 // shortWarning cuts a text to what Kubernetes passes on to clients: at most 256 characters.
-func shortWarning(text string) string {
-	const longest = 250
-	if len(text) > longest {
-		return text[:longest] + "…"
-	}
-	return text
-}
+func shortWarning(text string) string { return human.Cut(text, 250) }
