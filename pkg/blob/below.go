@@ -24,7 +24,7 @@ func DeleteBelow(ctx context.Context, store Store, prefix string) error {
 // something about what somebody else removes calls it afterwards.
 func DeleteOrphans(ctx context.Context, store Store, prefix, owner string) error {
 	for _, err := range store.List(ctx, owner, ListOptions{}) {
-		return err
+		return err // nil if the owner has an object; else the error of the listing
 	}
 	return DeleteBelow(ctx, store, prefix)
 }

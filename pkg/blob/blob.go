@@ -45,11 +45,7 @@ const ToEnd = -1
 // Reader is the half of a store that the history server needs.
 type Reader interface {
 	Lister
-	// Get opens the bytes [offset, offset+length) of an object, with the length ToEnd to its end. A range that starts
-	// at or after the end is empty; one that goes beyond the end is cut. For an unknown key Get itself returns
-	// os.ErrNotExist. Reading the body returns os.ErrNotExist if the object is replaced or removed meanwhile and its
-	// rest cannot be read.
-	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
+	Getter
 	// Stat describes one object; an unknown key is os.ErrNotExist.
 	Stat(ctx context.Context, key string) (Object, error)
 }

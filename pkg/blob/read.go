@@ -12,8 +12,12 @@ import (
 	"github.com/rayhistory/historyserver/internal/seekable"
 )
 
-// Getter reads objects: see Reader.
+// Getter reads objects.
 type Getter interface {
+	// Get opens the bytes [offset, offset+length) of an object, with the length ToEnd to its end. A range that starts
+	// at or after the end is empty; one that goes beyond the end is cut. For an unknown key Get itself returns
+	// os.ErrNotExist. Reading the body returns os.ErrNotExist if the object is replaced or removed meanwhile and its
+	// rest cannot be read.
 	Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error)
 }
 

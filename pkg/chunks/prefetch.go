@@ -112,11 +112,6 @@ type prefetch struct {
 	bytes      int64   // of them
 }
 
-func newPrefetch(ctx context.Context, f *Prefetcher) *prefetch {
-	ctx, cancel := context.WithCancel(ctx)
-	return &prefetch{prefetcher: f, ctx: ctx, cancel: cancel}
-}
-
 // fetchNext starts to fetch the chunks that a reader comes to next, as long as they are small. The reader takes the
 // first of them at once. Chunks in the queue that the reader has skipped are dropped.
 func (a *prefetch) fetchNext(chunks []Chunk) {

@@ -66,10 +66,10 @@ type source struct {
 // NewReader returns a reader of a stream. The caller closes it. The stream must not change meanwhile.
 func NewReader(ctx context.Context, store Store, stream *Stream, opts Options) *Reader {
 	r := &Reader{ctx: ctx, store: store, stream: stream, opts: opts, unreadChunks: stream.chunksFrom(opts.From),
-		offset: opts.From, expect: opts.Expect}
-	r.expect = cmp.Or(r.expect, opts.To)
+		offset: opts.From, expect: cmp.Or(opts.Expect, opts.To)}
 	if opts.Prefetcher != nil {
-		r.prefetch = newPrefetch(ctx, opts.Prefetcher)
+		r.prefetch = &prefetch{prefetcher: opts.Prefetcher}
+		r.prefetch.ctx, r.prefetch.cancel = context.WithCancel(ctx)
 	}
 	return r
 }

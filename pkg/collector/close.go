@@ -287,12 +287,11 @@ func (s *lastScans) needsScan() bool {
 	return s.tailer.Waiters() > 0 || (s.count.Load() < lastRescans && s.tailer.NeedsScan())
 }
 
-// foundAllLogs says whether all logs were found, as far as they were there when it was called, or none is looked for
-// now.
+// foundAllLogs says whether a further scan would find nothing more to store, or the scans have ended.
 func (s *lastScans) foundAllLogs() bool {
 	select {
 	case <-s.done:
-		return true // because a scan failed, which end returns, or because the time is over
+		return true // because a scan failed, whose error stopScans returns, or because the time is over
 	default:
 		return s.idle.Load() && !s.needsScan()
 	}

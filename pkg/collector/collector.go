@@ -52,12 +52,11 @@ type Collector struct {
 // Ray must make its folder first. After an error nothing stays open, but o.Servers still belong to the caller.
 func New(o Options) (*Collector, error) {
 	o.Refused = cmp.Or(o.Refused, &sink.Refused{})
-	c := &Collector{opts: o, grafana: make(map[string]bool)}
 	var err error
 	if o.SpoolDir, err = spoolFolder(o); err != nil {
 		return nil, err
 	}
-	c.opts.SpoolDir = o.SpoolDir
+	c := &Collector{opts: o, grafana: make(map[string]bool)}
 	if c.sessions, err = newSessions(o, filepath.Join(o.SpoolDir, "sessions.json")); err != nil {
 		return nil, err
 	}
@@ -90,12 +89,12 @@ func (c *Collector) makeParts(client *snapshot.Client) (err error) {
 		return err
 	}
 	c.places = &places{dir: c.opts.RayTmpDir, finder: c.finder, latest: c.runs.newestSession, log: c.opts.Log}
-	if c.events, err = c.newSink(c.places); err != nil {
+	if c.events, err = c.newSink(); err != nil {
 		return err
 	}
 	c.scraper = c.newScraper()
 	if c.opts.Head && client != nil {
-		c.taker = c.newTaker(client, c.places)
+		c.taker = c.newTaker(client)
 	}
 	c.opts.Redact.Register(c.opts.Registerer)
 	registerReady(c.opts.Registerer, c.notReady)
@@ -150,21 +149,21 @@ func (c *Collector) newShipper() (*ship.Shipper, error) {
 	return ship.New(s)
 }
 
-func (c *Collector) newSink(places *places) (*sink.Sink, error) {
+func (c *Collector) newSink() (*sink.Sink, error) {
 	o := c.opts
 	return sink.New(sink.Options{
-		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: places.destinationOf,
+		Spool: c.spool, Root: o.Root, Namespace: o.Namespace, Cluster: o.Cluster, Find: c.places.destinationOf,
 		MaxBody: o.EventBodyBytes, Refused: o.Refused, Redact: o.Redact.For("events"),
 		Log: o.Log, Registerer: o.Registerer,
 	})
 }
 
-func (c *Collector) newTaker(client *snapshot.Client, places *places) *snapshot.Taker {
+func (c *Collector) newTaker(client *snapshot.Client) *snapshot.Taker {
 	o := c.opts
 	s := o.Snapshot
 	s.Client, s.Store, s.Dir = client, o.Store, filepath.Join(o.SpoolDir, "snapshots")
 	s.Key = func(session, url string) string { return layout.SnapshotKey(o.Root, c.sessions.refOf(session), url) }
-	s.Check, s.Prepare, s.Series = places.noteMissing, c.sessions.storeMarker, c.spoolSeries
+	s.Check, s.Prepare, s.Series = c.places.noteMissing, c.sessions.storeMarker, c.spoolSeries
 	s.Version = c.sessions.recordVersion
 	s.Nodes = c.sessions.recordNodes
 	s.Zone = c.sessions.learnZone

@@ -58,7 +58,7 @@ type server struct {
 // maxHeader bounds a request's header. Ray's and Prometheus's have about 500 bytes.
 const maxHeader = 16 << 10
 
-// NewServers makes the servers for events and for probes and metrics. They listen after open, and answer after Answer.
+// NewServers makes the servers for events and for probes and metrics. They listen after Open, and answer after Answer.
 func NewServers(l Listeners, log logrus.FieldLogger) *Servers {
 	s := &Servers{
 		events: &server{
@@ -273,12 +273,7 @@ func noFamily(err error) bool {
 		errors.Is(err, syscall.EPROTONOSUPPORT)
 }
 
-func portOf(l net.Listener) int {
-	if tcp, ok := l.Addr().(*net.TCPAddr); ok {
-		return tcp.Port
-	}
-	return 0
-}
+func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 // maxConnections bounds the connections at a port of an address, which any program there can open: each takes memory.
 const maxConnections = 256

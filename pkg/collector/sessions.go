@@ -121,8 +121,7 @@ const recentRetry = 30 * time.Second
 func (s *sessions) markRecent(ctx context.Context, name string) {
 	s.mu.Lock()
 	tried, before := s.recent[name]
-	stored := tried.IsZero()
-	if before && (stored || time.Since(tried) < recentRetry) {
+	if before && (tried.IsZero() || time.Since(tried) < recentRetry) { // it is stored, or was tried just now
 		s.mu.Unlock()
 		return
 	}

@@ -24,7 +24,7 @@ func (c Compression) Ext() string { return [...]string{"", ".gz", ".zst"}[c] }
 
 // A stream (a log, one hour of a node's events or metrics) is stored as immutable chunks. The first chunk has the
 // stream's own key, later ones `{key}.@{offset, 20 digits}`: keys in byte order are chunks in order. Versions of a
-// snapshot have the same form, with Unix milliseconds in place of the offset.
+// snapshot have the same form, with Unix milliseconds in place of the offset, and versions of a note with their number.
 const (
 	chunkMark   = ".@"
 	chunkDigits = 20
@@ -36,7 +36,7 @@ const (
 // The key of a first chunk has an offset only where the stream's own key looks like a chunk's, or where LogChunkKey
 // needs it.
 func ChunkKey(stream string, offset int64, c Compression) string {
-	if offset == 0 && !looksLikeChunk(stream) {
+	if _, _, _, looksLikeChunk := ParseChunk(stream); offset == 0 && !looksLikeChunk {
 		return stream + c.Ext()
 	}
 	return SpelledChunkKey(stream, offset, c)
@@ -48,7 +48,7 @@ func OffsetPrefix(stream string) string { return stream + chunkMark }
 // SpelledChunkKey is ChunkKey with the offset in the key even if it is 0. The first bytes of a log that was stored as
 // an empty object while it was empty need it: the stream's own key is taken.
 func SpelledChunkKey(stream string, offset int64, c Compression) string {
-	return fmt.Sprintf("%s%s%020d%s", stream, chunkMark, offset, c.Ext())
+	return stream + chunkSuffix(offset) + c.Ext()
 }
 
 // LogChunkKey is ChunkKey for logs. A log's own name may end in .gz, so the first chunk of a compressed log has its
@@ -69,13 +69,20 @@ func ParseChunk(key string) (stream string, offset int64, c Compression, hasOffs
 	} else if rest, ok := strings.CutSuffix(key, ".zst"); ok {
 		name, c = rest, Zstd
 	}
-	i := len(name) - chunkDigits - len(chunkMark)
-	if i > 0 && name[i:i+len(chunkMark)] == chunkMark {
+	stream, offset, hasOffset = cutChunkSuffix(name)
+	return stream, offset, c, hasOffset
+}
+
+func chunkSuffix(number int64) string { return fmt.Sprintf("%s%0*d", chunkMark, chunkDigits, number) }
+
+// cutChunkSuffix is the inverse of chunkSuffix; found is false, and the name stays whole, if it has no such suffix.
+func cutChunkSuffix(name string) (before string, number int64, found bool) {
+	if i := len(name) - chunkDigits - len(chunkMark); i > 0 && name[i:i+len(chunkMark)] == chunkMark {
 		if n, err := strconv.ParseUint(name[i+len(chunkMark):], 10, 63); err == nil {
-			return name[:i], int64(n), c, true
+			return name[:i], int64(n), true
 		}
 	}
-	return name, 0, c, false
+	return name, 0, false
 }
 
 // ParseLogChunk is ParseChunk for the keys that LogChunkKey makes.
@@ -96,8 +103,3 @@ func NextRegion(offset int64) int64 { return (offset | (regionBytes - 1)) + 1 }
 
 // IsRegion says whether an offset is one that NextRegion returns.
 func IsRegion(offset int64) bool { return offset > 0 && offset%regionBytes == 0 }
-
-func looksLikeChunk(key string) bool {
-	_, _, _, hasOffset := ParseChunk(key)
-	return hasOffset
-}

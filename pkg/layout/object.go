@@ -178,7 +178,7 @@ func SnapshotKey(root string, s Session, url string) string {
 
 // SnapshotVersionKey is where a later answer to the same URL is stored.
 func SnapshotVersionKey(snapshotKey string, taken time.Time) string {
-	return fmt.Sprintf("%s%s%020d", snapshotKey, chunkMark, taken.UnixMilli())
+	return snapshotKey + chunkSuffix(taken.UnixMilli())
 }
 
 // SeriesKey is the stream of one hour of hardware figures.
@@ -247,19 +247,15 @@ func NoteKey(root string, s Session) string {
 func NoteVersionKey(root string, s Session, version int64) string {
 	key := NoteKey(root, s)
 	if version > 0 {
-		key += fmt.Sprintf("%s%0*d", chunkMark, noteDigits, version)
+		key += chunkSuffix(version)
 	}
 	return key
 }
 
-const noteDigits = 20
-
 // ParseNote reads a note's key.
 func ParseNote(root, key string) (s Session, version int64, err error) {
-	if at := len(key) - noteDigits - len(chunkMark); at > 0 && key[at:at+len(chunkMark)] == chunkMark {
-		if n, err := strconv.ParseInt(key[at+len(chunkMark):], 10, 64); err == nil && n > 0 {
-			key, version = key[:at], n
-		}
+	if first, n, found := cutChunkSuffix(key); found && n > 0 {
+		key, version = first, n
 	}
 	s, err = ParseMarker(root, root+"/"+strings.TrimPrefix(key, NotesPrefix(root)))
 	return s, version, err

@@ -49,8 +49,7 @@ func (s *Store) makeBucket(ctx context.Context) error {
 		s.log.WithField("bucket", s.name).Info("created the bucket")
 	case codeOf(err) == "BucketAlreadyExists": // by another process, just now
 	default:
-		var header http.Header // not known here
-		return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, header, "oss:PutBucket"))
+		return fmt.Errorf("bucket %s does not exist; create it: %w", s.name, s.mapError(err, nil, "oss:PutBucket"))
 	}
 	return nil
 }

@@ -71,8 +71,9 @@ const (
 	permissionMake   = "Microsoft.Storage/storageAccounts/blobServices/containers/write"
 )
 
-// withBucket runs an operation. If the container is missing and may be made, it makes it and runs the operation again.
-func (s *Store) withBucket(ctx context.Context, operation func() error) error {
+// makeContainerIfMissing runs an operation. If that fails because the container is missing, and s.createBucket is set,
+// it makes the container and runs the operation again.
+func (s *Store) makeContainerIfMissing(ctx context.Context, operation func() error) error {
 	err := operation()
 	if !s.createBucket || !bloberror.HasCode(err, bloberror.ContainerNotFound) {
 		return err

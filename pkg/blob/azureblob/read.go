@@ -59,7 +59,7 @@ const toTheEnd = 1 << 50
 
 func (s *Store) Stat(ctx context.Context, key string) (blob.Object, error) {
 	var p azblob.GetPropertiesResponse
-	err := s.withBucket(ctx, func() (err error) {
+	err := s.makeContainerIfMissing(ctx, func() (err error) {
 		p, err = s.client.NewBlobClient(key).GetProperties(ctx, nil)
 		return err
 	})
@@ -86,7 +86,7 @@ func (s *Store) List(ctx context.Context, prefix string, opts blob.ListOptions) 
 
 func (s *Store) listPage(ctx context.Context, prefix string, delimited bool, marker *string) (page []remote.Object,
 	next *string, err error) {
-	err = s.withBucket(ctx, func() error {
+	err = s.makeContainerIfMissing(ctx, func() error {
 		// The SDK repeats requests, but not those whose answer it cannot read.
 		return remote.Retry(ctx, func() error {
 			page, next, err = s.requestPage(ctx, prefix, delimited, marker)

@@ -26,7 +26,7 @@ import (
 func (s *Store) put(ctx context.Context, key string, body io.ReadSeeker, _ int64, createOnly bool) (attempts int,
 	err error) {
 	counted := context.WithValue(ctx, attemptsKey{}, &attempts) // attemptPolicy counts into it
-	err = s.withBucket(ctx, func() error {
+	err = s.makeContainerIfMissing(ctx, func() error {
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ type multipart struct {
 func (s *Store) uploadParts(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	m := &multipart{store: s, key: key, client: s.client.NewBlockBlobClient(key), size: size}
 	_, _ = rand.Read(m.upload[:]) // never fails
-	err := s.withBucket(ctx, func() error {
+	err := s.makeContainerIfMissing(ctx, func() error {
 		m.ids, m.sum = nil, md5.New()
 		if _, err := body.Seek(0, io.SeekStart); err != nil {
 			return err

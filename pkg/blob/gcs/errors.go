@@ -70,9 +70,8 @@ func (s *Store) mapError(err error, permission string) error {
 
 // isNoBucket says whether a listing or a write failed because the bucket is missing.
 func (s *Store) isNoBucket(err error) bool {
-	var apiErr *googleapi.Error
-	notFound := errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound
-	return errors.Is(err, storage.ErrBucketNotExist) || notFound && !errors.Is(err, storage.ErrObjectNotExist)
+	return errors.Is(err, storage.ErrBucketNotExist) ||
+		statusOf(err) == http.StatusNotFound && !errors.Is(err, storage.ErrObjectNotExist)
 }
 
 // runWithRetries runs an operation and repeats it if its answer is broken: the SDK repeats requests, but not if it
@@ -112,12 +111,11 @@ func isBroken(err error) bool {
 // makeBucket creates the bucket, unless another process just did.
 func (s *Store) makeBucket(ctx context.Context) error {
 	err := remote.Retry(ctx, func() error { return s.bucket.Create(ctx, s.project, nil) }, isBroken)
-	var apiErr *googleapi.Error
 	switch {
 	case err == nil:
 		s.log.WithField("bucket", s.name).Info("created the bucket")
 		return nil
-	case errors.As(err, &apiErr) && apiErr.Code == http.StatusConflict: // by another process, just now
+	case statusOf(err) == http.StatusConflict: // by another process, just now
 		return nil
 	case s.project == "":
 		return fmt.Errorf("bucket %s does not exist; create it: %w: set --gcs-project", s.name, err)

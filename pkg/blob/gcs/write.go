@@ -72,8 +72,7 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 // markLostUpload marks "not found" as the error of an upload in chunks. The upload may be gone because an attempt whose
 // answer was lost completed it, or because it expired. Then the upload starts over.
 func markLostUpload(err error, size int64) error {
-	var apiErr *googleapi.Error
-	if size >= chunk && errors.As(err, &apiErr) && apiErr.Code == http.StatusNotFound {
+	if size >= chunk && statusOf(err) == http.StatusNotFound {
 		return uploadError{err}
 	}
 	return err

@@ -46,10 +46,7 @@ func FileName(key string) (string, error) {
 func Key(name string) (string, error) {
 	segments := strings.Split(name, "/")
 	for i, segment := range segments {
-		var ok bool
-		if segments[i], ok = keySegment(segment); !ok {
-			return "", fmt.Errorf("file name %.300q: it is not the name of an object", name)
-		}
+		segments[i], _ = keySegment(segment) // if it is no key's, the key has another file, see below
 	}
 	key := strings.Join(segments, "/")
 	if again, err := FileName(key); err != nil || again != name {

@@ -2,6 +2,7 @@ package logs
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"path"
 	"slices"
@@ -71,13 +72,10 @@ func hashOf[T string | []byte](h uint64, s T) uint64 {
 // stampOf is a hash of a file's size and modification time, by which a change is seen. It is never noStamp. One change
 // in four billion is missed until the next.
 func stampOf(s seenFile) uint32 {
-	h := uint64(fnvStart)
-	for _, v := range [...]uint64{uint64(s.size), uint64(s.changed)} {
-		for ; v > 0; v >>= 8 {
-			h = (h ^ v&0xff) * fnvPrime
-		}
-		h *= fnvPrime
-	}
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:], uint64(s.size))
+	binary.LittleEndian.PutUint64(b[8:], uint64(s.changed))
+	h := hashOf(fnvStart, b[:])
 	return max(uint32(h>>32)^uint32(h), noStamp+1)
 }
 

@@ -119,7 +119,7 @@ func (t *tree) followedFiles() []seenFile {
 // that no notice named are not in it. Whatever needs a look at the whole folder, such as a rotation, is left to a scan.
 func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenFile, happened map[string]fsnotify.Op) {
 	var w walkResult
-	missing := w.statFiles(root, files)
+	notLogs := w.statFiles(root, files)
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	t.root = root
@@ -127,7 +127,7 @@ func (t *tree) updateFiles(root *os.Root, now time.Time, free int, files []seenF
 	if len(w.dirs) > 0 {
 		t.scanSoon() // the notice was about a folder, perhaps a new one
 	}
-	for _, s := range missing {
+	for _, s := range notLogs {
 		op := happened[s.fullPath()]
 		isFollowed := t.streams[streamID{t.nodeOf(s.dir), s.path}] != nil
 		// Of an idle log at most the last lines are lost, unless another was created in its place.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"syscall"
@@ -39,9 +40,9 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 	if n := len(sessions); n > 0 {
 		spared = append(spared, sessions[n-1])
 	}
-	room := maxRemoved // for logs that stay open
+	free := maxRemoved // how many more logs may stay open
 	for tree := range t.lockedTrees() {
-		room -= len(tree.removed)
+		free -= len(tree.removed)
 	}
 	for _, tree := range t.allTrees() {
 		if slices.Contains(spared, tree.session) {
@@ -50,8 +51,8 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 		if running, err := t.opts.Running(tree.session); running || err != nil {
 			continue
 		}
-		count, open := tree.removeLogs(root, time.Now(), room)
-		if room -= open; count > 0 {
+		count, open := tree.removeLogs(root, time.Now(), free)
+		if free -= open; count > 0 {
 			t.opts.Log.WithField("session", tree.session).Infof(
 				"removed %d logs of an ended session: all of them are stored", count)
 		}
@@ -60,13 +61,13 @@ func (t *Tailer) removeStoredLogs(root *os.Root, sessions []string) {
 
 // removeLogs removes the logs of a session that does not run, if everything is stored, nothing was written for sweepAge
 // and no process has a log open to write: one that has shows that the session may run, so none is removed then. It
-// returns how many it removed, and how many of them stay open, at most room. What a walk cannot read stays.
-func (t *tree) removeLogs(root *os.Root, now time.Time, room int) (count, open int) {
+// returns how many it removed, and how many of them stay open, at most free. What a walk cannot read stays.
+func (t *tree) removeLogs(root *os.Root, now time.Time, free int) (count, open int) {
 	if !t.allStored() || !t.isQuiet(now) {
 		return 0, 0
 	}
-	moved, _, _ := movedLogs(root, t.session)
-	dirs := append(moved, t.dir)
+	moved, _ := movedLogs(root, t.session)
+	dirs := append(slices.Sorted(maps.Keys(moved)), t.dir)
 	var all walkResult
 	anyInUse := false
 	_ = all.walkFolders(root, dirs, visitor{files: func(files []seenFile) error {
@@ -79,11 +80,11 @@ func (t *tree) removeLogs(root *os.Root, now time.Time, room int) (count, open i
 	_ = all.walkFolders(root, dirs, visitor{files: func(files []seenFile) error {
 		t.lock.Lock()
 		defer t.lock.Unlock()
-		before := len(t.removed) - open
 		for _, s := range files {
-			if open = len(t.removed) - before; open >= room || !t.isStored(s) {
+			if open >= free || !t.isStored(s) {
 				continue
 			}
+			openBefore := len(t.removed)
 			removed, err := t.removeLog(root, now, s)
 			if err != nil {
 				t.reportOnce(s.path, err)
@@ -91,8 +92,8 @@ func (t *tree) removeLogs(root *os.Root, now time.Time, room int) (count, open i
 			if removed {
 				count++
 			}
+			open += len(t.removed) - openBefore
 		}
-		open = len(t.removed) - before
 		return nil
 	}})
 	return count, open

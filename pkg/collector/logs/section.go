@@ -40,7 +40,7 @@ func (s *section) Read(p []byte) (int, error) {
 
 func (s *section) Close() error { return s.opened.Close() }
 
-// isCut says whether the collector ends before Ray, maybe within a line.
+// isCut says whether the last line of f may be cut: the collector ends, and Ray, as far as is known, still writes it.
 func (s *stream) isCut(f *file) bool {
 	if !s.tree.scans.draining || s.tree.ended || !f.isFresh() || s.tree.tailer.opts.Running == nil {
 		return false

@@ -44,7 +44,8 @@ type Options struct {
 	PushInterval time.Duration
 	// DeleteShipped removes the logs of ended sessions when all of them are stored.
 	DeleteShipped bool
-	// Running says whether Ray runs a session on this node. It is asked before logs are removed.
+	// Running says whether Ray runs a session on this node. It is asked before logs are removed, and, if lines are
+	// redacted, at the end: a log of a session that runs may end within a line. nil: none may.
 	Running func(session string) (bool, error)
 	// Redact overwrites what must not be stored; nil: nothing.
 	Redact     *redact.Redactor

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
+	"slices"
 	"sync"
 	"time"
 
@@ -101,16 +103,17 @@ type scanning struct {
 // are read.
 func (t *tree) scan(sc scanning, now time.Time) (dirs []string, err error) {
 	w := &t.walked
-	moved, nodes, movedErr := movedLogs(sc.root, t.session)
+	moved, movedErr := movedLogs(sc.root, t.session)
 	t.lock.Lock()
 	if movedErr == nil {
-		t.nodes = nodes
+		t.nodes = moved
 	}
 	t.scans.underWay, t.empty.full = true, false
 	t.lock.Unlock()
 	clear(t.chosen[:cap(t.chosen)]) // so that their names can be freed
 	found := &candidates{free: sc.free(), chosen: t.chosen[:0]}
-	err = w.walkFolders(sc.root, append(moved, t.dir), visitor{opened: sc.opened, files: func(files []seenFile) error {
+	dirs = append(slices.Sorted(maps.Keys(moved)), t.dir)
+	err = w.walkFolders(sc.root, dirs, visitor{opened: sc.opened, files: func(files []seenFile) error {
 		t.lock.Lock()
 		t.classifyFiles(files, found)
 		t.lock.Unlock()
@@ -314,15 +317,15 @@ const previousLogs = "prev-logs"
 // maxNodes bounds the nodes whose logs were moved: each is another start of the container.
 const maxNodes = 10_000
 
-// movedLogs finds the folders that a session's logs were moved to, below root, which is Ray's temporary folder. nodes
-// has the node of each folder. There is usually none.
-func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]rayid.Node, err error) {
+// movedLogs finds the folders that a session's logs were moved to, below root, which is Ray's temporary folder, and
+// returns the node of each. There is usually none.
+func movedLogs(root *os.Root, session string) (nodes map[string]rayid.Node, err error) {
 	parent, err := regular.OpenFolder(root, path.Join(previousLogs, session))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, regular.ErrLink) {
-		return nil, nil, nil // the usual case: there is none
+		return nil, nil // the usual case: there is none
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer parent.Close()
 	names, more, err := regular.Last(parent, maxNodes, func(entry fs.DirEntry) bool {
@@ -333,15 +336,13 @@ func movedLogs(root *os.Root, session string) (dirs []string, nodes map[string]r
 		err = fmt.Errorf("it has more than %d nodes", maxNodes)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	nodes = make(map[string]rayid.Node)
 	for _, name := range names {
-		dir := path.Join(previousLogs, session, name, "logs")
-		dirs = append(dirs, dir)
-		nodes[dir], _ = rayid.Parse[rayid.Node](name)
+		nodes[path.Join(previousLogs, session, name, "logs")], _ = rayid.Parse[rayid.Node](name)
 	}
-	return dirs, nodes, nil
+	return nodes, nil
 }
 
 // passToNode gives logs that are still written to the node that writes them now: a raylet that was restarted in its pod

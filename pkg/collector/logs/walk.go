@@ -89,26 +89,26 @@ func (w *walkResult) recordError(folder string, err error) {
 	default:
 		w.forbidden[folder] = true
 	}
-	w.tell(err)
+	w.addError(err)
 }
 
-// tell keeps an error for the log, unless there are batchSize: whoever makes half a million files can have as many.
-func (w *walkResult) tell(err error) {
+// addError keeps an error for the log, unless there are batchSize: whoever makes half a million files can have as many.
+func (w *walkResult) addError(err error) {
 	if len(w.errs) < batchSize {
 		w.errs = append(w.errs, err)
 	}
 }
 
-// missFile notes a file, or a folder, of which the file system gives no size and time. If these are many, their folder
-// counts as one that could not be read.
-func (w *walkResult) missFile(file string, err error) {
+// recordUnseen notes a file, or a folder, of which the file system gives no size and time. If these are many, their
+// folder counts as one that could not be read.
+func (w *walkResult) recordUnseen(file string, err error) {
 	if w.unseen == nil {
 		w.unseen = make(map[string]bool)
 	}
 	if w.incomplete = w.incomplete || len(w.unseen) >= batchSize; !w.incomplete {
 		w.unseen[file] = true
 	}
-	w.tell(err)
+	w.addError(err)
 }
 
 // isBelow says whether a file would be in one of the folders, or below one.
@@ -130,7 +130,7 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, regular.ErrLink):
-		w.tell(fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
+		w.addError(fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
 		return nil
 	case err != nil:
 		w.recordError(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
@@ -138,7 +138,7 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	}
 	defer opened.Close()
 	if depth == 0 {
-		w.tell(fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+		w.addError(fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
 		return nil
 	}
 	if len(w.dirs) < maxWatched {
@@ -189,7 +189,7 @@ func (w *walkResult) addEntry(opened *os.File, dir, below, name string) (isFolde
 	case errors.Is(err, fs.ErrPermission):
 		w.recordError(path.Join(dir, below), fmt.Errorf("read log %q: %w", p, err))
 	case err != nil:
-		w.missFile(path.Join(dir, p), fmt.Errorf("read log %q: %w", p, err))
+		w.recordUnseen(path.Join(dir, p), fmt.Errorf("read log %q: %w", p, err))
 	case stat.Mode&unix.S_IFMT == unix.S_IFDIR:
 		return name != "runtime_resources" // it holds no logs
 	case stat.Mode&unix.S_IFMT == unix.S_IFREG && !skippedFile(name):

@@ -75,15 +75,10 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 	soonest := ended.Add(min(max(minGap, wokenFactor*took), maxGap)) // if something asks for a scan
 	gap := minGap                                                    // from the last look to the next
 	w.lastLook = ended
-	wanted := func() {
-		if soonest.Before(due) {
-			due = soonest
-		}
-	}
 	for ctx.Err() == nil && time.Now().Before(due) {
 		select {
 		case <-w.t.scanWanted: // first: among notices that never end it would wait for its turn
-			wanted()
+			due = earlierTime(due, soonest)
 			continue
 		default:
 		}
@@ -92,7 +87,7 @@ func (w *watcher) untilScan(ctx context.Context, took time.Duration) {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-w.t.scanWanted:
-			wanted()
+			due = earlierTime(due, soonest)
 		case e := <-w.events:
 			w.noteChange(e)
 			if w.sleep(ctx, time.Until(w.lastLook.Add(gap))) {

@@ -23,10 +23,7 @@ var errNotJSON = errors.New("it is not JSON, so it cannot be redacted")
 
 // JSON overwrites what matches in the strings of b, one value of JSON. If it is no JSON, it is redacted as text.
 func (r *Redactor) JSON(b []byte) {
-	if r == nil {
-		return
-	}
-	if !r.mayMatch(b) {
+	if r == nil || !r.mayMatch(b) {
 		return
 	}
 	w := walker{r: r}

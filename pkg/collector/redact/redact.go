@@ -69,7 +69,7 @@ type rules struct {
 	always uint64         // rules that have none, a bit for each by its place in list
 	// assigned are the rules that find names and their values in text.
 	assigned uint64
-	matches  *prometheus.CounterVec
+	byPart   *prometheus.CounterVec
 }
 
 type rule struct {
@@ -82,7 +82,7 @@ type rule struct {
 func New(s Settings) (*Redactor, error) {
 	expressions, err := s.expressions()
 	mistakes := []error{err}
-	r := &rules{matches: prometheus.NewCounterVec(prometheus.CounterOpts{
+	r := &rules{byPart: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "rayhistory_collector_redacted_total",
 		Help: "Matches that were overwritten by --redact and --redact-env, by part: events, logs, snapshots, metrics " +
 			"or metadata. What is sent again counts again.",
@@ -202,7 +202,7 @@ const assignment = `(?:^|[^A-Za-z0-9_])%s[\\"'\])]*\s*[:=]\s*\\*(?:"((?:[^"\\]|\
 // Register registers the metric of all parts.
 func (r *Redactor) Register(registerer prometheus.Registerer) {
 	if r != nil {
-		registerer.MustRegister(r.rules.matches)
+		registerer.MustRegister(r.byPart)
 	}
 }
 
@@ -211,7 +211,7 @@ func (r *Redactor) For(part string) *Redactor {
 	if r == nil {
 		return nil
 	}
-	return &Redactor{rules: r.rules, matches: r.rules.matches.WithLabelValues(part)}
+	return &Redactor{rules: r.rules, matches: r.byPart.WithLabelValues(part)}
 }
 
 // Rules returns how many expressions and names there are, and how many of them have no literal, so that they read each

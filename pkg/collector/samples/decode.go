@@ -56,7 +56,7 @@ type Decoder struct {
 	visitor Visitor
 	trusted bool
 	series  int // in the table
-	targets []source
+	targets []targetSeries
 
 	// Of the current line:
 	name   string
@@ -66,8 +66,8 @@ type Decoder struct {
 	labels []Label
 }
 
-// source is a target and its wanted series, in order of their IDs.
-type source struct {
+// targetSeries is a target and its wanted series, in order of their IDs.
+type targetSeries struct {
 	up      int     // number of the series Up, below 0 if it is not wanted
 	upValue float64 // its value; -1 before the first read
 	last    int64
@@ -81,7 +81,7 @@ type wantedSeries struct {
 
 // seekWanted returns the place of the first wanted series from a place on whose ID is id or greater. A line may name
 // one series of a million, so it takes time by the logarithm of how many lie between.
-func (t *source) seekWanted(from, id int) int {
+func (t *targetSeries) seekWanted(from, id int) int {
 	step := 1
 	for from+step <= len(t.wanted) && t.wanted[from+step-1].id < id {
 		from += step
@@ -168,7 +168,7 @@ func (d *Decoder) readTable(in *scanner) {
 	d.visitor.Start(targets)
 	wantsUp := d.visitor.Wants(Up)
 	for i := range targets {
-		t := source{up: -1, upValue: -1, last: math.MinInt64}
+		t := targetSeries{up: -1, upValue: -1, last: math.MinInt64}
 		if wantsUp {
 			t.up = d.visitor.Series(i, Up, nil) // it has only the target's labels
 		}
@@ -221,13 +221,13 @@ func (d *Decoder) readSeries(in *scanner) {
 		}
 		in.expect('[')
 		// Series of one name follow each other, and a table may have thousands that nobody wants.
-		if name := in.string(); string(name) != d.name {
+		if name := in.textBytes(); string(name) != d.name {
 			d.name = string(name)
 			d.wants = d.visitor.Wants(d.name)
 		}
 		if id < d.series || !d.wants { // a line may be stored twice
 			for in.more(']') {
-				in.string()
+				in.textBytes()
 			}
 			continue
 		}
@@ -253,14 +253,14 @@ func (d *Decoder) readSeries(in *scanner) {
 }
 
 // targetOf reads `,"target":0`.
-func (d *Decoder) targetOf(in *scanner) (int, *source) {
+func (d *Decoder) targetOf(in *scanner) (int, *targetSeries) {
 	in.key("target")
 	n := in.integer()
 	if in.err == nil && n >= len(d.targets) {
 		in.fail("no such target")
 	}
 	if in.err != nil {
-		return 0, &source{}
+		return 0, &targetSeries{}
 	}
 	return n, &d.targets[n]
 }
@@ -303,7 +303,7 @@ func (d *Decoder) readValues(in *scanner) {
 
 // readChanged reads the list "i" of the series that changed, and notes the wanted ones among them in d.found. count is
 // the length of the list; -1 if the rest of it was not read, because no wanted series can follow.
-func (d *Decoder) readChanged(in *scanner, t *source) (count int) {
+func (d *Decoder) readChanged(in *scanner, t *targetSeries) (count int) {
 	d.found = d.found[:0]
 	next, id := 0, -1
 	in.expect('[')
@@ -326,7 +326,7 @@ func (d *Decoder) readChanged(in *scanner, t *source) (count int) {
 
 // readNewValues reads the list "v" of new values, and adds those of the series in d.found to d.out. count is how many
 // values there must be, -1 if that is not known.
-func (d *Decoder) readNewValues(in *scanner, t *source, count int) {
+func (d *Decoder) readNewValues(in *scanner, t *targetSeries, count int) {
 	in.expect('[')
 	place, next := 0, 0
 	for ; in.more(']'); place++ {
@@ -348,7 +348,7 @@ func (d *Decoder) readNewValues(in *scanner, t *source, count int) {
 }
 
 // readEnded reads the list of series that ended, and keeps those that are wanted.
-func (d *Decoder) readEnded(in *scanner, t *source) {
+func (d *Decoder) readEnded(in *scanner, t *targetSeries) {
 	next, id := 0, -1
 	in.expect('[')
 	for in.more(']') {

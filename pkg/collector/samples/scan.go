@@ -122,10 +122,10 @@ func (s *scanner) integer() int {
 	return n
 }
 
-func (s *scanner) text() string { return string(s.string()) }
+func (s *scanner) text() string { return string(s.textBytes()) }
 
-// string reads a string like text, but returns a part of the scanned data instead of a copy if it has no escapes.
-func (s *scanner) string() []byte {
+// textBytes reads a string like text, but returns a part of the scanned data instead of a copy if it has no escapes.
+func (s *scanner) textBytes() []byte {
 	if s.peek() != '"' {
 		s.fail("want a string")
 		return nil

@@ -164,7 +164,7 @@ func (s *Shipper) putChunk(ctx context.Context, j job, offset, n int64, flushing
 	putCtx, cancel := context.WithTimeout(ctx, allowed)
 	defer cancel()
 	start := time.Now()
-	err = tooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
+	err = markTooSlow(ctx, putCtx, allowed, s.opts.Store.Create(putCtx, key, sent))
 	// What part of the n bytes was sent is known by how much of the body the store has read.
 	j.state.upload = upload{bytes: n, sentBytes: n * sent.at.Load() / max(size, 1)}
 	s.metrics.countPut(j.group.Name, n, size, time.Since(start), err)
@@ -183,8 +183,8 @@ func putTime(ctx context.Context, flushing bool, n int64) time.Duration {
 	return min(putTimeout, max(time.Until(deadline)/4, time.Second))
 }
 
-// tooSlow marks the error of a put that was cancelled because its own time was over.
-func tooSlow(ctx, putCtx context.Context, allowed time.Duration, err error) error {
+// markTooSlow marks the error of a put that was cancelled because its own time was over.
+func markTooSlow(ctx, putCtx context.Context, allowed time.Duration, err error) error {
 	if err == nil || putCtx.Err() == nil || ctx.Err() != nil || errors.Is(err, os.ErrExist) {
 		return err
 	}

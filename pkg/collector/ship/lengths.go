@@ -127,10 +127,8 @@ func (l *lengthLog) keepNote(n note) {
 			before = max(before, m.Offset)
 		}
 	}
-	kept := slices.DeleteFunc(l.notes[n.Stream], func(m note) bool {
-		return m.Offset != n.Offset &&
-			m.Offset != before
-	})
+	kept := slices.DeleteFunc(l.notes[n.Stream],
+		func(m note) bool { return m.Offset != n.Offset && m.Offset != before })
 	if len(kept) >= maxTries { // the oldest try of this chunk goes
 		i := slices.IndexFunc(kept, func(m note) bool { return m.Offset == n.Offset })
 		kept = slices.Delete(kept, max(i, 0), max(i, 0)+1)

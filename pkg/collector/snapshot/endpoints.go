@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -89,9 +90,7 @@ func volatileKeys(names ...string) volatile {
 
 func (v volatile) addKeys(names ...string) volatile {
 	more := volatileKeys(names...)
-	for k := range v.keys {
-		more.keys[k] = true
-	}
+	maps.Copy(more.keys, v.keys)
 	return more
 }
 

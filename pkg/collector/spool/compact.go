@@ -119,8 +119,11 @@ func (s *Spool) readSpan(seg *segment, st *Stream, sp span, to []newBlock) (bloc
 	defer func() { err = errors.Join(err, w.file.Close()) }()
 	for covered := sp.start; covered < sp.end(); {
 		b, err := w.nextBlock()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF // the file ends before the bytes that it must have
+		}
 		if err != nil {
-			return nil, noEOF(err)
+			return nil, err
 		}
 		if b.start+b.n <= covered || b.start >= sp.end() {
 			continue // another span's

@@ -31,7 +31,7 @@ func (s *Spool) load() error {
 		st.orderSpans()
 		if saved, ok := s.positions.live[st.id]; ok {
 			delete(stale, st.id)
-			st.goOnFrom(saved.position)
+			st.restorePosition(saved.position)
 		}
 		st.nextOffset += restartGap // no line from now on gets the offset of one that was damaged
 	}
@@ -46,9 +46,9 @@ func (s *Spool) load() error {
 	return nil
 }
 
-// goOnFrom sets how far the stream was shipped before the restart: before the position's mapping all is stored or lost,
-// and up to tried it may be stored.
-func (st *Stream) goOnFrom(p position) {
+// restorePosition sets how far the stream was shipped before the restart: before the position's mapping all is stored
+// or lost, and up to tried it may be stored.
+func (st *Stream) restorePosition(p position) {
 	st.nextOffset = max(st.nextOffset, p.mapping.local) // the bytes before it may have been deleted
 	if st.shipped > max(p.mapping.local, p.tried) {
 		return // there is a gap behind the position and its chunk: only the store knows where the stream goes on

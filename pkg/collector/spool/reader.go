@@ -230,11 +230,3 @@ func (w *walk) nextBlock() (next block, err error) {
 	w.passedEnd = next.start + next.n
 	return next, nil
 }
-
-// noEOF replaces io.EOF by io.ErrUnexpectedEOF, where the file ends before the bytes that it must have.
-func noEOF(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
-	}
-	return err
-}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // Depths of nesting: the batch's array is at depth 1.
@@ -195,8 +197,9 @@ func (s *Scanner) stringEnd(i int) (end int, escaped bool) {
 		// 0, which is below 1.
 		for ; i+8 <= len(b); i += 8 {
 			w := binary.LittleEndian.Uint64(b[i : i+8])
-			quote, slash := w^('"'*eachByte), w^('\\'*eachByte)
-			if found := (firstBelow(quote, 1) | firstBelow(slash, 1) | firstBelow(w, ' ')) & highBits; found != 0 {
+			quote, slash := w^('"'*jsontext.EachByte), w^('\\'*jsontext.EachByte)
+			found := jsontext.FirstBelow(quote, 1) | jsontext.FirstBelow(slash, 1) | jsontext.FirstBelow(w, ' ')
+			if found &= jsontext.HighBits; found != 0 {
 				i += bits.TrailingZeros64(found) / 8
 				break
 			}
@@ -218,22 +221,13 @@ func (s *Scanner) stringEnd(i int) (end int, escaped bool) {
 	}
 }
 
-const (
-	eachByte = 0x0101010101010101
-	highBits = 0x8080808080808080
-)
-
-// firstBelow sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that
-// one. The bytes above it are undefined.
-func firstBelow(w, n uint64) uint64 { return (w - n*eachByte) &^ w }
-
 // isVerbatim says whether the bytes between a JSON string's quotes are its content as they are. They are not if there
 // are escapes, or bytes beyond ASCII: those may not be UTF-8, and decoding replaces them then.
 func isVerbatim(b []byte) bool {
 	for ; len(b) >= 8; b = b[8:] {
 		w := binary.LittleEndian.Uint64(b)
 		// A byte's high bit is set if it is beyond ASCII, or a backslash: the XOR makes that 0, which is below 1.
-		if (w|firstBelow(w^('\\'*eachByte), 1))&highBits != 0 {
+		if (w|jsontext.FirstBelow(w^('\\'*jsontext.EachByte), 1))&jsontext.HighBits != 0 {
 			return false
 		}
 	}

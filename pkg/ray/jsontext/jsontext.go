@@ -14,17 +14,11 @@ import (
 // len(b) if it is not there. Strings of events are short, so it looks at eight bytes at a time, which is faster here
 // than bytes.IndexByte.
 func StringEnd(b []byte, i int) int {
-	const (
-		ones    = 0x0101010101010101
-		tops    = 0x8080808080808080
-		quotes  = '"' * ones
-		escapes = '\\' * ones
-	)
 	for i+8 <= len(b) {
 		w := binary.LittleEndian.Uint64(b[i:])
-		q, e := w^quotes, w^escapes
-		// The lowest top bit set is that of the first byte that is 0, so of the first quote or backslash.
-		found := ((q-ones)&^q | (e-ones)&^e) & tops
+		// The XOR makes a byte that is wanted 0, which is below 1.
+		quote, slash := w^('"'*EachByte), w^('\\'*EachByte)
+		found := (FirstBelow(quote, 1) | FirstBelow(slash, 1)) & HighBits
 		if found == 0 {
 			i += 8
 			continue
@@ -45,6 +39,17 @@ func StringEnd(b []byte, i int) int {
 	}
 	return len(b)
 }
+
+// A word of eight bytes is searched at once: EachByte times a byte has it eight times, and HighBits has the high bit of
+// each byte.
+const (
+	EachByte = 0x0101010101010101
+	HighBits = 0x8080808080808080
+)
+
+// FirstBelow sets the high bit of the lowest of w's eight bytes that is less than n ≤ 128, and of no byte below that
+// one. The bytes above it are undefined.
+func FirstBelow(w, n uint64) uint64 { return (w - n*EachByte) &^ w }
 
 // Escape decodes the escape sequence that b begins with, and returns the character and how many bytes the sequence has.
 // ok is false if JSON has no such escape, or if b ends too early. Half a surrogate pair stands for U+FFFD.

@@ -48,9 +48,9 @@ func Parse(line []byte, clock *Clock) Header {
 	}
 	first = Visible(first)
 	head := first[:min(len(first), MaxHeader)]
-	var room [MaxHeader]byte
+	var buffer [MaxHeader]byte
 	if bytes.IndexByte(head, 0x1b) >= 0 {
-		head = withoutEscapes(&room, first)
+		head = withoutEscapes(&buffer, first)
 	}
 	head = afterBar(head)
 	h, _ := parseText(head, first, clock)
@@ -108,19 +108,19 @@ func State(line []byte, at int) (state []byte, begins int) {
 	return state, begins
 }
 
-// withoutEscapes copies the beginning of a line into room, without the sequences that control a terminal (ECMA-48), and
-// returns the copy.
-func withoutEscapes(room *[MaxHeader]byte, line []byte) []byte {
+// withoutEscapes copies the beginning of a line into buffer, without the sequences that control a terminal (ECMA-48),
+// and returns the copy.
+func withoutEscapes(buffer *[MaxHeader]byte, line []byte) []byte {
 	n := 0
-	for i := 0; i < len(line) && n < len(room); {
+	for i := 0; i < len(line) && n < len(buffer); {
 		if line[i] == 0x1b {
 			i += controlSequenceSize(line[i:])
 			continue
 		}
-		room[n] = line[i]
+		buffer[n] = line[i]
 		n, i = n+1, i+1
 	}
-	return room[:n]
+	return buffer[:n]
 }
 
 // controlSequenceSize returns the length in bytes of the control sequence that b begins with.

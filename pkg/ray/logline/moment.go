@@ -186,8 +186,10 @@ func (m *moment) readZone(b []byte) (n int) {
 		return 0
 	}
 	hours, minutes := valueOf(b[n+1:n+3]), valueOf(b[at:at+2])
-	if hours > 14 || minutes > 59 || at+2 < len(b) && // no zone is further from UTC
-		(isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1) { // or a number or a time of day goes on
+	isZone := hours <= 14 && minutes <= 59 // none is further from UTC
+	// What follows makes it a word, a number or a time of day.
+	goesOn := at+2 < len(b) && (isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1)
+	if !isZone || goesOn {
 		return 0
 	}
 	m.hasZone, m.east = true, 3600*hours+60*minutes

@@ -151,7 +151,8 @@ func (f *fields) readMember(b []byte, i int, parent, name []byte, depth int) (en
 		return f.readMembers(b, i+1, name, depth-1)
 	}
 	end = valueEnd(b, i)
-	if end >= len(b) && b[i] != '"' && b[i] != '{' || k.kind == keyOther || k.kind == keyInside {
+	isCut := end >= len(b) && b[i] != '"' && b[i] != '{'
+	if isCut || k.kind == keyOther || k.kind == keyInside {
 		return end
 	}
 	value := b[i:min(end, len(b))]
@@ -199,11 +200,11 @@ func levelOf(name, value []byte) Level {
 	case '"':
 		text := bytes.TrimSpace(bytes.Trim(value, `"`))
 		if len(text) == 1 {
-			if string(name) != "s" && string(name) != "levelname" && string(name) != "severity" &&
-				string(name) != "level" {
-				return Unknown
+			switch string(name) {
+			case "s", "levelname", "severity", "level":
+				return letterLevel(text[0])
 			}
-			return letterLevel(text[0])
+			return Unknown
 		}
 		if isShortNumber(text) {
 			return numberLevel(name, text)

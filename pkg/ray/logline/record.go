@@ -17,13 +17,7 @@ import (
 //	{"asctime": T, "levelname": "ERROR", "message": m, "component_name": "controller", …} → ERROR T controller 0 -- m
 //	{"timestamp": T, "level": "error", "event": m, "exception": "Traceback …"} → ERROR T m
 func Expand(line []byte) []byte {
-	line = bytes.TrimSpace(line)
-	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
-		return nil
-	}
-	var f fields
-	f.readMembers(line, 1, nil, recordDepth) // behind the brace
-	level := f.levelOf()
+	f, level := recordFields(line)
 	if level == Unknown || len(f.message) == 0 {
 		return nil
 	}
@@ -112,16 +106,21 @@ func extraFields(line []byte) string {
 
 // Message returns the message of a log record in JSON; "" if the line is no such record.
 func Message(line []byte) string {
-	line = bytes.TrimSpace(line)
-	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
-		return ""
-	}
-	var f fields
-	f.readMembers(line, 1, nil, recordDepth) // behind the brace
-	if f.levelOf() == Unknown {
+	f, level := recordFields(line)
+	if level == Unknown {
 		return ""
 	}
 	return textOfValue(f.message)
+}
+
+// recordFields reads the fields of a log record in JSON, and its level; Unknown if the line is no such record.
+func recordFields(line []byte) (f fields, level Level) {
+	line = bytes.TrimSpace(line)
+	if len(line) < 2 || line[0] != '{' || len(line) > maxJSON {
+		return f, Unknown
+	}
+	f.readMembers(line, 1, nil, recordDepth) // behind the brace
+	return f, f.levelOf()
 }
 
 // exceptionText is what an object says of an exception. loguru has the traceback only in its whole text, behind the

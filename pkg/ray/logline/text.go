@@ -65,12 +65,14 @@ func beginsIndented(b []byte, indent int) bool {
 
 // crashLevel is the level of a line in which a runtime says that it ends.
 func crashLevel(b []byte) Level {
-	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "thread '",
-		"fatal error: ", "*** SIG"} {
-		if len(b) > len(begins) && string(b[:len(begins)]) == begins &&
-			(begins[0] != 't' || begins[1] != 'h' || bytes.Contains(b, []byte(" panicked at "))) {
+	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "fatal error: ",
+		"*** SIG"} {
+		if len(b) > len(begins) && string(b[:len(begins)]) == begins {
 			return Fatal
 		}
+	}
+	if bytes.HasPrefix(b, []byte("thread '")) && bytes.Contains(b, []byte(" panicked at ")) { // Rust
+		return Fatal
 	}
 	return Unknown
 }
@@ -98,12 +100,13 @@ func isPythonWarning(b []byte) bool {
 // line, and of the groups in it, at most maxFields are read. Behind a level only a time may follow.
 func (h *header) readFields(b []byte, inGroup bool) (i int) {
 	for ; h.fieldCount < maxFields; h.fieldCount++ {
-		var delimited bool
-		start := i
-		if i, delimited = skipSeparators(b, i); i >= len(b) || start == 0 && delimited && !inGroup && b[0] < 0x80 {
-			return i // a line of a list or of a table
+		fieldAt, delimited := skipSeparators(b, i)
+		// Such a line is one of a list or of a table, unless it begins with a picture.
+		beginsDelimited := i == 0 && delimited && !inGroup && b[0] < utf8.RuneSelf
+		if i = fieldAt; i >= len(b) || beginsDelimited {
+			return i
 		}
-		if !h.Dated && !h.undatedTime {
+		if !h.isBehindTime() {
 			if n := h.readTime(b[i:], inGroup); n > 0 {
 				i += n
 				h.isHeader = true
@@ -171,12 +174,15 @@ func (h *header) addMissing(other Header) {
 	}
 }
 
+// isBehindTime says whether a time was read, with its date or without.
+func (h *header) isBehindTime() bool { return h.Dated || h.undatedTime }
+
 // mayBeDated says whether a time may follow behind a level: directly, or behind a group.
 func (h *header) mayBeDated(b []byte) bool { return !h.undatedTime && b[0] == '[' && h.fieldCount < 4 }
 
 // readTime reads a time, or glog's level with its time, at the beginning of b. n is how many bytes it has; 0 for none.
 func (h *header) readTime(b []byte, inGroup bool) (n int) {
-	if c := b[0]; !isDigit(c) && (c < 'A' || c > 'Z') {
+	if !isDigit(b[0]) && !isCapital(b[0]) {
 		return 0
 	}
 	if digits := countDigits(b[1:]); letterLevel(b[0]) != Unknown && (digits == 3 || digits == 4) &&

@@ -44,7 +44,7 @@ func looksLikeName(word []byte) bool {
 			return true
 		case c == ':':
 			return true
-		case c >= 'A' && c <= 'Z' && i > 0 && word[i-1] >= 'a' && word[i-1] <= 'z':
+		case isCapital(c) && i > 0 && word[i-1] >= 'a' && word[i-1] <= 'z':
 			inner++
 		}
 	}
@@ -58,7 +58,7 @@ func allCapitals(word []byte) bool { return len(word) > 1 && len(leadingCapitals
 // leadingCapitals are the capital letters that b starts with.
 func leadingCapitals(b []byte) []byte {
 	n := 0
-	for n < len(b) && b[n] >= 'A' && b[n] <= 'Z' {
+	for n < len(b) && isCapital(b[n]) {
 		n++
 	}
 	return b[:n]
@@ -141,8 +141,9 @@ func (h *header) readWord(b []byte, delimited, inGroup bool) int {
 			return 0
 		}
 	default: // a name of one word, or the message's first
-		if !h.isHeader || h.nameCount > 1 || !h.Dated && !h.undatedTime && !allCapitals(word) || isCapital(word[0]) &&
-			!allCapitals(word) || !levelFollows(b[size:]) {
+		beginsSentence := isCapital(word[0]) && !allCapitals(word)
+		mayBeName := h.isHeader && h.nameCount <= 1 && (h.isBehindTime() || allCapitals(word)) && !beginsSentence
+		if !mayBeName || !levelFollows(b[size:]) {
 			return 0
 		}
 		h.nameCount++
@@ -166,7 +167,7 @@ func (h *header) readLevel(b []byte, size int, delimited, inGroup bool) int {
 	if !mayFollowLevel(next) {
 		return 0
 	}
-	isFirst, behindTime := h.fieldCount == 0, h.Dated || h.undatedTime
+	isFirst, behindTime := h.fieldCount == 0, h.isBehindTime()
 	// Ruby: "E, [2026-11-20T10:00:05 #1]"
 	isRubys := next == ',' && isFirst && bytes.HasPrefix(b, []byte(string(b[0])+", ["))
 	// NeMo: "[NeMo E 2026-…"; Ray: "[2026-… E 1 2]"

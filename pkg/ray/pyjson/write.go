@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/rayhistory/historyserver/pkg/ray/jsontext"
 )
 
 // Append appends v to b as Python's json.dumps writes it. It panics for types that it does not know.
@@ -149,9 +151,9 @@ func AppendString(b []byte, s string) []byte {
 // needsNoEscape reports whether eight bytes are all printable ASCII that is not escaped, which most are: this is faster
 // than to look at each.
 func needsNoEscape(s string) bool {
-	const ones, tops = 0x0101010101010101, 0x8080808080808080
-	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
-		s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	const ones, tops = jsontext.EachByte, jsontext.HighBits
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 	return (w|(w-' '*ones)|(w+ones)|(w^'"'*ones-ones)|(w^'\\'*ones-ones))&tops == 0
 }
 

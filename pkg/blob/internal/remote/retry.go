@@ -41,11 +41,11 @@ func Pause(ctx context.Context, status int, header http.Header) error {
 
 const retryAfter = "Retry-After"
 
-// Retry repeats an attempt while again says of its error that another may succeed, for SDKs that do not.
-func Retry(ctx context.Context, attempt func() error, again func(error) bool) error {
+// Retry repeats an attempt while retryable says of its error that another may succeed, for SDKs that do not.
+func Retry(ctx context.Context, attempt func() error, retryable func(error) bool) error {
 	for n := 0; ; n++ {
 		err := attempt()
-		if err == nil || !again(err) || n == MaxAttempts-1 || ctx.Err() != nil {
+		if err == nil || !retryable(err) || n == MaxAttempts-1 || ctx.Err() != nil {
 			return err
 		}
 		if err := backoff.Sleep(ctx, Delay(n)); err != nil {

@@ -132,12 +132,12 @@ func (o ownBody) RoundTrip(request *http.Request) (*http.Response, error) {
 		defer ended.mu.Unlock()
 		ended.ended = true
 	}()
-	again := request.GetBody
+	getBody := request.GetBody
 	request = request.WithContext(request.Context()) // a copy: a transport must not change the request
 	request.Body = &endingBody{request.Body, &ended, request.ContentLength}
-	if again != nil { // a connection that the server had closed is replaced
+	if getBody != nil { // a connection that the server had closed is replaced
 		request.GetBody = func() (io.ReadCloser, error) {
-			body, err := again()
+			body, err := getBody()
 			return &endingBody{body, &ended, request.ContentLength}, err
 		}
 	}

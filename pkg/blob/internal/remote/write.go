@@ -76,11 +76,11 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	case err == nil && size <= probeSize:
 		// The object is there now. A server that honours the condition must refuse to create it again. Unlike
 		// writeBody, putOne returns os.ErrExist also for an object that this writer stored.
-		_, again := w.putOne(ctx, key, body, size, mustBeNew)
-		switch again = existsIfLocked(again, mustBeNew); { // other errors say nothing about the server
-		case again == nil:
+		_, secondErr := w.putOne(ctx, key, body, size, mustBeNew)
+		switch secondErr = existsIfLocked(secondErr, mustBeNew); { // other errors say nothing about the server
+		case secondErr == nil:
 			w.conditions.ignoreConditions()
-		case errors.Is(again, os.ErrExist):
+		case errors.Is(secondErr, os.ErrExist):
 			w.conditions.state.Store(honoured)
 		}
 	}
