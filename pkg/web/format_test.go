@@ -49,6 +49,16 @@ func TestAround(t *testing.T) {
 	}
 }
 
+// TestMomentTime: a page knows its moment in every form that an address may have it in.
+func TestMomentTime(t *testing.T) {
+	want := time.Date(2026, 11, 20, 23, 20, 0, 0, time.UTC)
+	for _, moment := range []string{"2026-11-20T23:20:00Z", "1795216800000", "2026-11-20%2023:20Z",
+		"2026-11-21T00:20:00%2B01:00"} {
+		says.True(t, Head{Moment: moment}.MomentTime().Equal(want), "%s", moment)
+	}
+	says.True(t, Head{}.MomentTime().IsZero(), "the end")
+}
+
 func TestAxisStep(t *testing.T) {
 	for most, want := range map[float64]float64{0: 1, 1: 1, 3: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 2600: 1000, 51: 20} {
 		says.Equal(t, countStep(most), want, "of %v", most)

@@ -4,10 +4,10 @@ import (
 	"html/template"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/param"
 	"github.com/rayhistory/historyserver/pkg/catalog/notes"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
@@ -73,11 +73,12 @@ func (h Head) Path() string {
 
 // MomentTime is the moment as a time; zero if the page shows the session's end.
 func (h Head) MomentTime() time.Time {
-	if ms, err := strconv.ParseInt(h.Moment, 10, 64); err == nil {
-		return time.UnixMilli(ms)
+	text, _ := url.PathUnescape(h.Moment)
+	at, err := param.ParseAt(text)
+	if err != nil || at == 0 {
+		return time.Time{}
 	}
-	t, _ := time.Parse(time.RFC3339, h.Moment)
-	return t
+	return time.Unix(0, at)
 }
 
 // Duration is how long the session ran, or has run until now; 0 if not known.
@@ -92,7 +93,8 @@ func (h Head) Duration() time.Duration {
 	return 0
 }
 
-// shownTo is the time up to which the page shows the session: the moment, or the session's end; zero while it runs.
+// shownTo is the time up to which the page shows the session: the moment, or else the session's end, which is zero
+// while it runs.
 func (h Head) shownTo() time.Time {
 	if h.Moment != "" {
 		return h.MomentTime()
@@ -140,9 +142,8 @@ func ago(t time.Time) template.HTML {
 // timeElement is an HTML element for a time, with some attributes and a text. Nothing in it is escaped, so the texts
 // must be made of times.
 func timeElement(t time.Time, mark, text, title string) template.HTML {
-	var b strings.Builder
-	b.WriteString(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `"` + mark + title + `>` + text + `</time>`)
-	return template.HTML(b.String())
+	return template.HTML(`<time datetime="` + t.UTC().Format(time.RFC3339Nano) + `"` + mark + title + `>` + text +
+		`</time>`)
 }
 
 // took says how long something took; "" if it is 0, which is not known.
