@@ -111,11 +111,13 @@ func TestSecrets(t *testing.T) {
 // TestUnreadableStore: what cannot be read is said, and can be tried again.
 func TestUnreadableStore(t *testing.T) {
 	rec := recording.Open(t)
-	dir := rec.Store()
+	dir, node := rec.Store(), rayid.Node{1}
+	put(t, dir, layout.LogKey(layout.DefaultRoot, rec.Session, node, "empty.log"), "")
 	s := load(t, dir, rec.Session)
 	must.OK(t, os.RemoveAll(filepath.Join(dir, filepath.FromSlash(layout.Prefix(layout.DefaultRoot, rec.Session)))))
 	a := newAsker(t, s, Options{})
-	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version"} {
+	for _, url := range []string{"/nodes?view=summary", "/api/jobs/", "/api/v0/actors", "/events", "/api/version",
+		"/api/v0/logs/file?filename=empty.log&node_id=" + node.String()} {
 		w := a.get(url)
 		says.True(t, w.Code == http.StatusServiceUnavailable && w.Header().Get("Retry-After") != "" &&
 			strings.Contains(w.Body.String(), "could not be read from the object store"), "%s: %d %s", url, w.Code,

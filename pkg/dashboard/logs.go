@@ -50,9 +50,12 @@ func sendLog(w http.ResponseWriter, r *Request, o *options, log part) error {
 	following := o.mediaType == "stream" && log.open && r.Runs(ctx)
 	if start >= log.end && !following {
 		// Ray before 2.58 fails to send nothing: its clients expect an error.
-		if old, err := r.OlderThan(r.Context(), 58); err != nil || old { // an error fails the handler after this answer
-			writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
+		old, err := r.OlderThan(ctx, 58)
+		if err != nil {
 			return err
+		}
+		if old {
+			return writeText(w, http.StatusInternalServerError, "There are no lines to show: the log is empty.")
 		}
 	}
 	w.Header().Set("Content-Type", "text/plain")
@@ -118,12 +121,6 @@ const allLines = -1
 // (ray/dashboard/modules/state/state_head.py). timeout and interval are checked, but have no effect.
 func parseOptions(r *Request) (o options, err error) {
 	q := r.Query()
-	get := func(name, otherwise string) string {
-		if q.Has(name) {
-			return q.Get(name)
-		}
-		return otherwise
-	}
 	number := func(name string, otherwise int64) int {
 		value := otherwise
 		if err == nil {
@@ -136,11 +133,14 @@ func parseOptions(r *Request) (o options, err error) {
 		filename: q.Get("filename"),
 		actorID:  q.Get("actor_id"), taskID: q.Get("task_id"), submissionID: q.Get("submission_id"),
 		workerID: q.Get("worker_id"),
-		suffix:   get("suffix", "out"), downloadName: q.Get("download_filename"),
+		suffix:   "out", downloadName: q.Get("download_filename"),
 		filterANSI: strings.EqualFold(q.Get("filter_ansi_code"), "true"),
 		attempt:    number("attempt_number", 0), lines: number("lines", defaultLogLines),
 	}
 	o.lines = cmp.Or(o.lines, defaultLogLines)
+	if q.Has("suffix") {
+		o.suffix = q.Get("suffix")
+	}
 	number("timeout", 0) // only checked
 	if q.Get("pid") != "" {
 		o.pid = strconv.Itoa(number("pid", 0))
@@ -188,16 +188,12 @@ func noSuchLog(format string, args ...any) error {
 // noLog is Ray's error if no log matches the options. node is the ID of the node that was looked at, "" if none was.
 // The filename in Ray's message is that of the log that it found, so it is None here; suffix has a default.
 func (o *options) noLog(node string) error {
-	or := func(s string) string {
-		if s == "" {
-			return "None"
-		}
-		return s
-	}
+	const none = "None" // Python's
 	return noSuchLog("Could not find a log file. Please make sure the given option exists in the cluster.\n"+
 		"\tnode_id: %s\n\tfilename: None\n\tactor_id: %s\n\ttask_id: %s\n\tpid: %s\n\tsuffix: %s\n\tsubmission_id: "+
 		"%s\n\tattempt_number: %d\n",
-		or(node), or(o.actorID), or(o.taskID), or(o.pid), o.suffix, or(o.submissionID), o.attempt)
+		cmp.Or(node, none), cmp.Or(o.actorID, none), cmp.Or(o.taskID, none), cmp.Or(o.pid, none), o.suffix,
+		cmp.Or(o.submissionID, none), o.attempt)
 }
 
 // followEvery is how often the stream of a log looks for what its running session has stored since.
