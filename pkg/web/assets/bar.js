@@ -35,6 +35,7 @@ customElements.define("ray-history-bar", class extends HTMLElement {
     this.watchRemoval();
   }
 
+  // matchTheme makes the bar dark if the page is: if its background is set and nearer to black than to white (3 × 255).
   matchTheme() {
     const [r, g, b] = (getComputedStyle(document.body).backgroundColor.match(/\d+/g) || [255, 255, 255]).map(Number);
     const opaque = !/, 0\)$/.test(getComputedStyle(document.body).backgroundColor);

@@ -18,7 +18,8 @@
   colour();
 
   function keepLocal() { keep('rayHistoryTimes', HERE); keep('timezone', HERE); }
-  if (!read('timezone') ? read('rayHistoryTimes') !== 'cluster' : read('timezone') === read('rayHistoryTimes')) { keepLocal(); }
+  var isChosen = read('timezone') ? read('timezone') !== read('rayHistoryTimes') : read('rayHistoryTimes') === 'cluster';
+  if (!isChosen) { keepLocal(); }
 
   var clusterZone; // once it is known
   // zone is the name of the zone that times are shown in; undefined is the browser's, where nothing is stored.

@@ -14,8 +14,8 @@
     });
     return '?' + short;
   }
-  var timer, shown = new AbortController(); // of what is to be asked for, and of what is asked for, for the list that is shown
-  // drop has nothing come any more of what was asked for: another list is to be shown.
+  var timer, shown = new AbortController(); // for the list that is shown: of its next request, and of those under way
+  // drop cancels these requests, because another list is to be shown.
   function drop() {
     clearTimeout(timer);
     shown.abort();

@@ -73,8 +73,8 @@ async function add(before) {
         lines.append(part.element);
         parts.push(part);
       }
-      const had = () => parts.reduce((sum, p) => sum + p.element.children.length, 0);
-      while (parts.length > 2 && had() > KEEP) (before ? parts.pop() : parts.shift()).element.remove();
+      const lineCount = () => parts.reduce((sum, p) => sum + p.element.children.length, 0);
+      while (parts.length > 2 && lineCount() > KEEP) (before ? parts.pop() : parts.shift()).element.remove();
       dress();
     });
   } catch (error) {
@@ -254,18 +254,18 @@ let search = { found: [], lines: [], wanted: null, end: {} }, errors = null, sea
 
 const exact = name => name.replace(/[[*?]/g, "[$&]"); // of a pattern of names
 
-// find adds the matching lines to a result, and calls came when more have come. Of lines that follow one another, such as those of a
-// traceback, it may keep only the first.
-async function find(result, signal, came = () => {}, firsts = false) {
+// find adds the matching lines to a result, and calls onProgress now and then. Of lines that follow one another, such as those of a
+// traceback, it keeps only the first if firsts is set.
+async function find(result, signal, onProgress = () => {}, firsts = false) {
   const { wanted } = result;
-  let told = 0, last = 0;
+  let lastCall = 0, last = 0; // last is the number of the line before
   await records("api/history/search?" + new URLSearchParams({ ...wanted, node_id: of.node_id, file: exact(of.file), limit: MATCHES, timeout: 600 }), record => {
     if (record.type === "match" && record.file === of.file) {
       if (!firsts) result.found.push(record);
       if (!firsts || record.line !== last + 1) result.lines.push(record.line);
       last = record.line;
     } else if (record.type === "end") result.end = record;
-    if (performance.now() - told > 300) { told = performance.now(); came(); }
+    if (performance.now() - lastCall > 300) { lastCall = performance.now(); onProgress(); }
   }, { signal, waiting: say });
   result.end ||= {}; // it was cut
 }
@@ -295,9 +295,9 @@ async function run(stay) {
   }
   say("Searching…");
   const from = range ? range[0] - 1 : numberOf(firstSeen()) - 1;
-  let came = stay || onlyBox.checked;
+  let stepped = stay || onlyBox.checked;
   const shown = () => {
-    if (!came && result.lines.some(n => n > from)) came = step(result, 1, from);
+    if (!stepped && result.lines.some(n => n > from)) stepped = step(result, 1, from);
     else tell();
     drawOnly();
   };
@@ -317,21 +317,22 @@ function tell() {
   say((at ? `${at.toLocaleString("en")} of ` : "") + count(all.length, "matching line") + more + (end ? "." : " so far…") + cut);
 }
 
-// step leads to the next match before or after a line, or else the selected one. It waits for those that are still searched.
+// step leads to the next match of a result (search or errors) after a line (by 1) or before it (by -1); without one, from the selected line
+// or the first in sight. It waits for matches that are still searched.
 let steps = 0;
-async function step(of, by, from = range ? range[0] : numberOf(firstSeen()) - (by > 0 ? 1 : 0)) {
-  const mine = ++steps, all = of.lines;
+async function step(result, by, from = range ? range[0] : numberOf(firstSeen()) - (by > 0 ? 1 : 0)) {
+  const mine = ++steps, all = result.lines, isSearch = result === search;
   const next = () => (by > 0 ? all.findIndex(n => n > from) : all.findLastIndex(n => n < from));
-  while (!of.end && (by > 0 ? next() < 0 : !(all.at(-1) >= from))) {
+  while (!result.end && (by > 0 ? next() < 0 : !(all.at(-1) >= from))) {
     await pause(50);
     if (mine !== steps) return;
   }
   const i = next();
-  if (i < 0) return say(all.length ? `No ${of === search ? "match" : "error"} ${by > 0 ? "after" : "before"} this line.` : `No ${of === search ? "matching line" : "error"} in this log.`);
+  if (i < 0) return say(all.length ? `No ${isSearch ? "match" : "error"} ${by > 0 ? "after" : "before"} this line.` : `No ${isSearch ? "matching line" : "error"} in this log.`);
   show(all[i]);
-  of.at = i + 1;
-  if (of === search) tell();
-  else say(`Error ${i + 1} of ${all.length}${of.end ? "" : " so far"}`);
+  result.at = i + 1;
+  if (isSearch) tell();
+  else say(`Error ${i + 1} of ${all.length}${result.end ? "" : " so far"}`);
 }
 
 function stepError(by) {
