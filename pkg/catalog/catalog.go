@@ -123,8 +123,9 @@ func New(opts Options) *Catalog {
 	c := &Catalog{
 		opts: opts, table: newTable(), changed: make(map[layout.Session]bool),
 		failed: make(map[layout.Session]time.Time),
-		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time), schedule: newSchedule(),
-		large: turns.New(1, turns.NoLimit),
+		jobs:   make(map[layout.Session]answer), recent: make(map[layout.Session]time.Time),
+		schedule: schedule{reading: make(map[layout.Session]bool), wake: make(chan struct{}, 1)},
+		large:    turns.New(1, turns.NoLimit),
 		endings: endings{slots: turns.New(outcomeReads, turns.NoLimit),
 			looked:  cache.New[lookedAt, struct{}](maxLooked, outcomeAge, nil),
 			reading: make(map[layout.Session]chan struct{})},

@@ -61,9 +61,8 @@ func (c *Catalog) isDue(ref layout.Session, s session) bool {
 func (s session) idle() time.Duration { return s.facts.Seen.Sub(s.facts.LastWrite) }
 
 // noteUse is called when somebody looks at a session. It requests to read the details if they were never read, or if
-// a further head may have continued the idle session since they were read. That is checked the sooner, the shorter the
-// session had been idle: after the part usedShare of that time, but at least usedInterval and at most quietInterval.
-// c.mu must be held.
+// a further head may have continued the idle session since they were read. If the session had been idle for t, that is
+// checked after t / usedShare, but at least usedInterval and at most quietInterval. c.mu must be held.
 func (c *Catalog) noteUse(ref layout.Session, s session) {
 	switch {
 	case s.facts == nil:
@@ -172,9 +171,9 @@ func (c *Catalog) putSession(ref layout.Session, s session, found described, bef
 		// The facts that the list has may fill gaps in those read now, if nothing was stored in between. Without Seen
 		// they count as older, even if they were read before the clock was set back.
 		if known := s.facts; known != nil && known.LastWrite.UnixMilli() == row.LastWrite.UnixMilli() {
-			before := *known
-			before.Seen = time.Time{}
-			row = packs.Merge(before, row)
+			older := *known
+			older.Seen = time.Time{}
+			row = packs.Merge(older, row)
 		}
 		f = listedPart(row)
 		c.queueForPacking(found.facts, found.quiet)

@@ -45,9 +45,7 @@ type answer struct {
 	size      int64
 }
 
-// sources are what facts are read from: the session's labels, and its newest stored answers; zero means none. The list
-// of nodes may be saved under several addresses. Of those with all columns the newest counts and, of equally new ones
-// or if their times are not known, the one with the most rows.
+// sources are what facts are read from: the session's labels, and its stored answers that count (add); zero: none.
 type sources struct {
 	jobs, nodes answer
 	dropped     answer  // the last list of jobs that has some which the next one lacks
@@ -58,7 +56,8 @@ type sources struct {
 
 // add takes a listed object into account; objects must be added in the order of their keys. Of the lists of jobs the
 // last one counts, and of the earlier ones the last of those that had a job which the next list lacks: dropped. Of the
-// lists of nodes with all columns and without filters the newest counts, of equally new ones the one with more rows.
+// lists of nodes, of which there may be several addresses, the newest with all columns and without filters counts; of
+// equally new ones, or if their times are not known, the one with more rows.
 func (s *sources) add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind != layout.Snapshot {
 		return
@@ -189,11 +188,12 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 
 // distinct leaves out jobs that are there before, and rows without an ID, which are damage.
 func distinct(jobs []packs.Job) []packs.Job {
-	seen := map[packs.Job]bool{{}: true}
+	type key struct{ submission, driver string } // driver is "" if there is a submission, which may have several
+	seen := map[key]bool{{}: true}
 	return slices.DeleteFunc(jobs, func(j packs.Job) bool {
-		id := packs.Job{Submission: j.Submission}
+		id := key{submission: j.Submission}
 		if j.Submission == "" {
-			id.ID = j.ID
+			id.driver = j.ID
 		}
 		known := seen[id]
 		seen[id] = true

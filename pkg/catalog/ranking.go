@@ -10,14 +10,14 @@ import (
 // whyFound says why words found a session: for each word that is in nothing the list shows of e, the line of the text
 // for searches that contains it; "" if all words are in what is shown. e is the entry of the row p.
 func (l *list) whyFound(p place, e *Entry, words []string) string {
-	var shown, text string
+	if len(words) == 0 {
+		return ""
+	}
+	shown := strings.ToLower(strings.Join([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind, e.OwnerName,
+		e.RayVersion, e.Outcome, e.Cause}, "\n"))
+	text := l.searchText(p)
 	var lines []string
 	for _, word := range words {
-		if shown == "" {
-			shown = strings.ToLower(strings.Join([]string{e.Ref.Namespace, e.Ref.Cluster, e.Ref.Name, e.OwnerKind,
-				e.OwnerName, e.RayVersion, e.Outcome, e.Cause}, "\n"))
-			text = l.searchText(p)
-		}
 		at := strings.Index(text, word)
 		if at < 0 || strings.Contains(shown, word) {
 			continue
@@ -38,8 +38,8 @@ func (l *list) whyFound(p place, e *Entry, words []string) string {
 // first, if there is not exactly one word, if a filter by cluster or owner makes all rows alike, or if the part begins
 // at After.
 func (l *list) exactRows(q *Query, found []rowSet) []rowSet {
-	newest := (q.Sort == "" || q.Sort == "start") && (q.Descending || q.Sort == "")
-	if !q.Ranked || !newest || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
+	newestFirst := q.Sort == "" || q.Sort == "start" && q.Descending
+	if !q.Ranked || !newestFirst || len(q.Words) != 1 || q.Cluster+q.Owner+q.After != "" {
 		return nil
 	}
 	named := make(map[uint32]bool)

@@ -39,10 +39,6 @@ type schedule struct {
 	wake        chan struct{}           // has a token when more may be due
 }
 
-func newSchedule() schedule {
-	return schedule{reading: make(map[layout.Session]bool), wake: make(chan struct{}, 1)}
-}
-
 // reset has the order computed again by the next plan. It is called after each successful listing of markers.
 func (s *schedule) reset() {
 	s.undescribed, s.rereads, s.endedBudget, s.listed = nil, nil, maxEndedReads, true

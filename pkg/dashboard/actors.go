@@ -291,7 +291,7 @@ func actorRows(r *Request) (rowSet, error) {
 	for i := range actors.all {
 		a, row := &actors.all[i], left[actors.all[i].ID]
 		switch {
-		case a.Events != nil, a.Newer && row != nil:
+		case a.Events != nil, a.Newer && row != nil: // without events Newer says that the row is of a later time
 			same := row.String("state") == a.State && row.Int("num_restarts") == int64(a.Restarts)
 			row = rowOf(actorFields, a, row, r.Overrides(taken, same, row.String("state") == moment.Dead))
 		case row == nil:

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 )
 
@@ -79,8 +80,9 @@ func (s *Services) prometheusHealth(w http.ResponseWriter, _ *Request) error {
 	return writeOK(w, "prometheus running")
 }
 
-// prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics.
-var prometheusTargets = savedThenOr("/api/prometheus/sd", alwaysValue([]any{}))
+// prometheusTargets is /api/prometheus/sd: where the cluster's processes offered metrics. That changes while a session
+// runs, so nothing counts that was saved after the requested moment.
+var prometheusTargets = answerSaved((*moment.Moment).SavedThen, "/api/prometheus/sd", alwaysValue([]any{}))
 
 // grafanaPath is the address of Grafana that the frontend gets, relative to the dashboard. The frontend asks for panels
 // of the last minutes; grafanaView redirects it to the panels of the session's own time.

@@ -144,9 +144,8 @@ func (d *Dashboard) queryFigures(r *Request, columns map[string]bool) (map[datas
 			for name, expression := range map[string]string{"value": sum, "max": highest} {
 				err := d.opts.Findings.Metrics.Values(r.Context(), r.Session.Ref, running, end, expression,
 					func(label func(string) string, value float64) {
-						found[datasetFigure{label("dataset"), label("operator"), column,
-							name}] = strconv.FormatFloat(value,
-							'f', -1, 64)
+						key := datasetFigure{label("dataset"), label("operator"), column, name}
+						found[key] = strconv.FormatFloat(value, 'f', -1, 64)
 					})
 				if err != nil {
 					return nil, err
@@ -159,33 +158,30 @@ func (d *Dashboard) queryFigures(r *Request, columns map[string]bool) (map[datas
 
 // withFigures is a saved answer as it is written with the figures found in place of those that are there.
 func withFigures(saved *pyjson.Object, found map[datasetFigure]string) streamed {
-	row := func(key datasetFigure, v any, inner func(key datasetFigure, column string, v any) any) any {
+	var row func(key datasetFigure, v any) any // of a dataset or an operator, with the part of its figures' keys
+	row = func(key datasetFigure, v any) any {
 		o, ok := v.(*pyjson.Object)
 		if !ok {
 			return v
 		}
 		return changed(o, func(column string, v any) any {
-			figures, ok := v.(*pyjson.Object)
-			if !ok {
-				return inner(key, column, v)
-			}
-			return changed(figures, func(name string, v any) any {
-				if value, has := found[datasetFigure{key.dataset, key.operator, column, name}]; has {
-					return value
+			switch v := v.(type) {
+			case *pyjson.Object:
+				return changed(v, func(name string, v any) any {
+					if value, has := found[datasetFigure{key.dataset, key.operator, column, name}]; has {
+						return value
+					}
+					return v
+				})
+			case []any:
+				if column == "operators" {
+					return changedList(v, func(v any) any {
+						o, _ := v.(*pyjson.Object)
+						return row(datasetFigure{dataset: key.dataset, operator: o.String("operator")}, v)
+					})
 				}
-				return v
-			})
-		})
-	}
-	asIs := func(_ datasetFigure, _ string, v any) any { return v }
-	operators := func(key datasetFigure, column string, v any) any {
-		list, ok := v.([]any)
-		if column != "operators" || !ok {
+			}
 			return v
-		}
-		return changedList(list, func(v any) any {
-			o, _ := v.(*pyjson.Object)
-			return row(datasetFigure{dataset: key.dataset, operator: o.String("operator")}, v, asIs)
 		})
 	}
 	return changed(saved, func(name string, v any) any {
@@ -195,7 +191,7 @@ func withFigures(saved *pyjson.Object, found map[datasetFigure]string) streamed 
 		}
 		return changedList(list, func(v any) any {
 			o, _ := v.(*pyjson.Object)
-			return row(datasetFigure{dataset: o.String("dataset")}, v, operators)
+			return row(datasetFigure{dataset: o.String("dataset")}, v)
 		})
 	})
 }

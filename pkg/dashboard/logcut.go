@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -257,8 +256,11 @@ func (s *lineSearch) findLine(from, to int64, wanted func(timedLine) bool) (*tim
 		own := block[:min(len(block), searchBlock)] // a line that starts later belongs to the next block
 		// A character of two bytes begins at an even offset of the log.
 		encoding := logline.EncodingOf(block[min(pos&1, int64(len(block))):])
-		for start := lineStart(own, 0, pos == 0); start < len(own) &&
-			pos+int64(start) < to; start = lineStart(own, start+1, false) {
+		start := 0
+		if pos > 0 { // whether a line starts at 0 too, only the byte before the block would show
+			start = lineStart(own, 1)
+		}
+		for ; start < len(own) && pos+int64(start) < to; start = lineStart(own, start+1) {
 			head := block[start:]
 			if encoding != logline.Bytes { // a character has two bytes, the line end too
 				start += int((pos + int64(start)) & 1)
@@ -278,13 +280,8 @@ func (s *lineSearch) findLine(from, to int64, wanted func(timedLine) bool) (*tim
 	return nil, nil
 }
 
-// lineStart is where the first line at or after i starts, len(b) if none does. first says that b begins the log: then a
-// line starts at 0.
-func lineStart(b []byte, i int, first bool) int {
-	if first {
-		return 0
-	}
-	i = cmp.Or(i, 1) // whether one starts at 0, only the byte before b would show
+// lineStart is where the first line at or after i, which is at least 1, starts; len(b) if none does.
+func lineStart(b []byte, i int) int {
 	if n := bytes.IndexByte(b[min(i-1, len(b)):], '\n'); n >= 0 {
 		return i + n
 	}

@@ -9,14 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
-// orNull is the strings, or null if there are none.
-func orNull(list []string) any {
-	if len(list) == 0 {
-		return nil
-	}
-	return list
-}
-
 // googleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in
 // ray/dashboard/utils.py). Ray also does it to keys that are not names of fields, such as those of resources:
 // node:__internal_head__ becomes node:InternalHead.

@@ -133,11 +133,6 @@ func oneOf(kind string, states ...string) func(string) error {
 	}
 }
 
-// leavesOut says whether Ray's own store would leave the row out of its list.
-func (set rowSet) leavesOut(row *pyjson.Object, filters []typedFilter) bool {
-	return set.drops != nil && slices.ContainsFunc(filters, func(f typedFilter) bool { return set.drops(f, row) })
-}
-
 // excludes says that a row does not match the filter.
 func (f typedFilter) excludes(row *pyjson.Object) bool {
 	ok, _ := f.passes(row)

@@ -138,12 +138,6 @@ func savedOr(url string, otherwise func(*Request) (any, error)) handler {
 	return answerSaved((*moment.Moment).Saved, url, otherwise)
 }
 
-// savedThenOr makes a handler for what changes while a session runs: it answers like that of savedOr, but with nothing
-// that was saved after the requested moment.
-func savedThenOr(url string, otherwise func(*Request) (any, error)) handler {
-	return answerSaved((*moment.Moment).SavedThen, url, otherwise)
-}
-
 // answerSaved makes a handler that answers with what saved, a method of Moment, returns for a URL. If nothing is saved,
 // it answers with what otherwise returns.
 func answerSaved(

@@ -39,8 +39,7 @@ func (d *Dashboard) routes() []route {
 		// The State API: lists with filters, and summaries.
 		{"/api/v0/actors", withMemory(rowsOf(actorRows).listHandler, actorCount, "/logical/actors", "/api/v0/actors")},
 		{"/api/v0/actors/summarize", withMemory(rowsOf(actorRows).summaryHandler(countActors), actorCount,
-			"/logical/actors",
-			"/api/v0/actors")},
+			"/logical/actors", "/api/v0/actors")},
 		{"/api/v0/cluster_events", withEventMemory(rowsOf(eventRows).listHandler)},
 		{"/api/v0/jobs", withMemory(rowsOf(jobRows).listHandler, jobCount, "/api/jobs", "/api/v0/jobs")},
 		{"/api/v0/nodes", withMemory(rowsOf(nodeRows).listHandler, nodeCount, "/nodes", "/api/v0/nodes")},

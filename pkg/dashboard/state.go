@@ -245,7 +245,8 @@ func (set rowSet) filterSortCut(q tasktable.Query) (selection, error) {
 	var matching []*pyjson.Object
 	listed := 0
 	for _, row := range set.rows {
-		if set.leavesOut(row, filters) {
+		drops := func(f typedFilter) bool { return set.drops(f, row) }
+		if set.drops != nil && slices.ContainsFunc(filters, drops) {
 			continue
 		}
 		listed++
@@ -313,8 +314,12 @@ type stateReply struct {
 }
 
 func (l stateReply) object() *pyjson.Object {
+	var warnings any // null if there are none
+	if len(l.warnings) > 0 {
+		warnings = l.warnings
+	}
 	return pyjson.Obj("total", l.total, "num_after_truncation", l.listed, "num_filtered", l.matching, "result", l.rows,
-		"partial_failure_warning", l.partialFailure, "warnings", orNull(l.warnings))
+		"partial_failure_warning", l.partialFailure, "warnings", warnings)
 }
 
 // writeState sends a State API list or summary (do_reply in ray/dashboard/state_api_utils.py).

@@ -28,8 +28,7 @@ type taskWriter func(e *taskEncoder, b []byte) []byte
 // (FilterColumns).
 var taskColumns = []taskColumn{
 	{"task_id", always, func(e *taskEncoder, b []byte) []byte { id := e.ID(); return appendHex(b, id[:]) }},
-	{"attempt_number", always, func(e *taskEncoder,
-		b []byte) []byte {
+	{"attempt_number", always, func(e *taskEncoder, b []byte) []byte {
 		return strconv.AppendInt(b, int64(e.Attempt()), 10)
 	}},
 	{"name", always, textOf(tasktable.Row.Name)},
@@ -42,15 +41,13 @@ var taskColumns = []taskColumn{
 	{"node_id", always, idOf(tasktable.Row.Node)},
 	{"worker_id", always, idOf(tasktable.Row.Worker)},
 	{"worker_pid", always, (*taskEncoder).appendPID},
-	{"error_type", always, func(e *taskEncoder,
-		b []byte) []byte {
+	{"error_type", always, func(e *taskEncoder, b []byte) []byte {
 		return appendOptional(b, e.errorType, e.failed)
 	}},
 
 	{"language", inDetail, textOf(tasktable.Row.Language)},
 	{"required_resources", inDetail, objectOf(tasktable.Row.Resources)},
-	{"runtime_env_info", inDetail, func(e *taskEncoder,
-		b []byte) []byte {
+	{"runtime_env_info", inDetail, func(e *taskEncoder, b []byte) []byte {
 		return e.appendRuntimeEnv(b, e.RuntimeEnv())
 	}},
 	{"placement_group_id", inDetail, idOf(tasktable.Row.PlacementGroup)},
@@ -60,8 +57,7 @@ var taskColumns = []taskColumn{
 	{"start_time_ms", inDetail, func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.started) }},
 	{"end_time_ms", inDetail, func(e *taskEncoder, b []byte) []byte { return appendTime(b, e.ended) }},
 	{"task_log_info", inDetail, (*taskEncoder).appendLogInfo},
-	{"error_message", inDetail, func(e *taskEncoder,
-		b []byte) []byte {
+	{"error_message", inDetail, func(e *taskEncoder, b []byte) []byte {
 		return appendOptional(b, e.errorText, e.failed)
 	}},
 	{"is_debugger_paused", inDetail, (*taskEncoder).appendPaused},

@@ -42,18 +42,17 @@ func listTasks(w http.ResponseWriter, r *Request) error {
 			out.flushFull()
 		})
 	})
-	return cmp.Or(writeState(w, r, stateReply{total: picked.Listed, listed: picked.Listed, matching: picked.Matching,
-		rows: rows, partialFailure: ""}), failed)
+	writeState(w, r, stateReply{total: picked.Listed, listed: picked.Listed, matching: picked.Matching, rows: rows,
+		partialFailure: ""})
+	return failed // of a row, while the rows were written
 }
 
 // refusedFilter returns err or, if it is about a request's filter, Ray's refusal of the filter.
 func refusedFilter(err error) error {
-	var unknown *tasktable.UnknownColumnError
-	var filter *tasktable.FilterError
-	switch {
-	case errors.As(err, &unknown):
+	if unknown, ok := errors.AsType[*tasktable.UnknownColumnError](err); ok {
 		return unknownColumn(tasktable.FilterColumns(), unknown.Column)
-	case errors.As(err, &filter):
+	}
+	if _, ok := errors.AsType[*tasktable.FilterError](err); ok {
 		return badRequest("%s", err)
 	}
 	return err

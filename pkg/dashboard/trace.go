@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"encoding/hex"
 	"net/http"
 	"time"
@@ -31,11 +32,7 @@ func taskTimeline(w http.ResponseWriter, r *Request) error {
 		return refusedFilter(err)
 	}
 	if r.Query().Get("download") == "1" {
-		name := job
-		if name == "" {
-			name = "None" // Python's
-		}
-		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+name+"-"+
+		w.Header().Set("Content-Disposition", `attachment; filename="timeline-`+cmp.Or(job, "None")+"-"+
 			time.Now().Format("2006-01-02_15-04-05")+`.json"`)
 	}
 	t := trace{stream: newStream(w, http.StatusOK, jsonType), processes: make(map[string]int),

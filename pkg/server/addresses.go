@@ -90,7 +90,6 @@ func (s *Server) redirectToOwned(kind string, pageOf jobPage) handler {
 		if e == nil {
 			p := &problem.Problem{
 				Status: http.StatusNotFound, Title: "No session of this " + kind,
-				Detail:   fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored.", kind, name, namespace),
 				Advice:   "Correct the names, or look for the session in the list.",
 				Programs: "Correct the names, or look for the session in the list, at /homepage.",
 			}
@@ -103,7 +102,8 @@ func (s *Server) redirectToOwned(kind string, pageOf jobPage) handler {
 			} else {
 				end, p.Ways = s.sessions.List(r.Context()).Suggest(name)
 			}
-			p.Detail = strings.TrimSuffix(p.Detail, ".") + end + "."
+			p.Detail = fmt.Sprintf("No session of the %s %.80q in namespace %.80q is stored%s.", kind, name, namespace,
+				end)
 			return p
 		}
 		redirectToJob(w, r, *e, pageOf(submissionOf(name, texts)))

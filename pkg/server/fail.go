@@ -40,11 +40,12 @@ func (s *Server) answerError(w http.ResponseWriter, r *http.Request, err error) 
 		w.Header().Set("Retry-After", strconv.Itoa(p.RetryAfter))
 	}
 	if browser.WantsPage(r) {
-		if p.RetryAfter > 0 && r.Method == http.MethodGet {
+		retries := p.RetryAfter > 0 && r.Method == http.MethodGet // only a person sends a form again
+		if retries {
 			w.Header().Set("Refresh", strconv.Itoa(p.RetryAfter)) // browsers ask again by themselves
 		}
 		web.Write(w, p.Status, web.Problem{Frame: s.problemFrame(r, p), Title: p.Title, Detail: p.Detail,
-			Advice: p.Advice, Ways: p.Ways, Again: p.RetryAfter > 0 && r.Method == http.MethodGet})
+			Advice: p.Advice, Ways: p.Ways, Again: retries})
 		return
 	}
 	// The envelope of Ray's State API (ray/dashboard/optional_utils.py, rest_response).

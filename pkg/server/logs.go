@@ -18,8 +18,11 @@ func (s *Server) addLogs(ws *restful.WebService) {
 	s.addGet(ws, "/api/history/search", onlyParams(sessionParams(logs.SearchParams...), s.withLoadedSession(s.logs.Search)))
 	s.addGet(ws, "/api/history/log.txt", onlyParams(sessionParams(logs.TextParams...), s.withLoadedSession(s.logs.Text)))
 	for _, format := range logarchive.Formats {
-		s.addGet(ws, "/api/history/logs"+format.Suffix, onlyParams(sessionParams(logs.SelectionParams...),
-			s.withLoadedSession(s.logs.Archive(format))))
+		archive := func(w http.ResponseWriter, r *http.Request, session logs.Session) error {
+			return s.logs.Archive(w, r, session, format)
+		}
+		s.addGet(ws, "/api/history/logs"+format.Suffix,
+			onlyParams(sessionParams(logs.SelectionParams...), s.withLoadedSession(archive)))
 	}
 }
 

@@ -72,7 +72,7 @@ func (s headAsGet) SelectRoute(services []*restful.WebService, r *http.Request) 
 }
 
 // handler answers a request, which has its route's path as Pattern, and path values. It returns an error only if it has
-// written nothing; fail answers with the error then.
+// written nothing; answerError answers with the error then.
 type handler func(http.ResponseWriter, *http.Request) error
 
 // newRouter makes the router with all routes: each below the root and below a session's address.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -208,10 +209,7 @@ func (p Findings) Dashboard() string {
 
 // jobPage is the address of a job in the dashboard, relative to the session's.
 func jobPage(j *findings.Job) string {
-	if j.JobID != "" {
-		return "#/jobs/" + url.PathEscape(j.JobID)
-	}
-	return "#/jobs/" + url.PathEscape(j.SubmissionID)
+	return "#/jobs/" + url.PathEscape(cmp.Or(j.JobID, j.SubmissionID))
 }
 
 // About is a thing that a finding is about: its type in words, its name, its address in the dashboard, and the address
@@ -373,11 +371,8 @@ func (s EvidenceText) At() time.Time { return timeOf(s.Time) }
 
 // From says in words where the text is from.
 func (s EvidenceText) From() string {
-	text := map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said",
-		"metric": "Metrics"}[s.Source]
-	if text == "" {
-		text = s.Source
-	}
+	text := cmp.Or(map[string]string{"log": "Log", "event": "Ray’s event", "snapshot": "What the dashboard said",
+		"metric": "Metrics"}[s.Source], s.Source)
 	if s.File != "" {
 		text = s.File
 		if s.Line > 0 {

@@ -155,17 +155,11 @@ func appendText(parts []Part, text string) []Part {
 // character.
 func wordStart(text string, at int) int {
 	const soon = 40
-	at = runeStart(text, at)
-	if space := strings.IndexByte(text[at:min(len(text), at+soon)], ' '); space >= 0 {
-		return at + space + 1
-	}
-	return at
-}
-
-// runeStart returns the offset of the first character that begins at or after at.
-func runeStart(text string, at int) int {
 	for at < len(text) && !utf8.RuneStart(text[at]) {
 		at++
+	}
+	if space := strings.IndexByte(text[at:min(len(text), at+soon)], ' '); space >= 0 {
+		return at + space + 1
 	}
 	return at
 }

@@ -71,14 +71,13 @@ func (f *Fleet) Compute(ctx context.Context, q Query, l catalog.Listing) (*Repor
 	}
 	// The unpacked facts are taken before the packs are listed. So facts that are packed meanwhile are in both, and
 	// merged; in the other order they could be in neither.
-	unpacked := unpackedFacts{texts: make(texts)}
-	if f.Unpacked != nil {
-		unpacked.facts = f.Unpacked()
-	}
-	anyDay := len(days)+len(daysBefore) > 0
-	packed, err := f.packsByDay(ctx, anyDay)
-	if err != nil {
-		return nil, err
+	unpacked := f.unpackedFacts()
+	var packed map[time.Time][]packs.Pack
+	if f.Packs != nil && len(days)+len(daysBefore) > 0 {
+		var err error
+		if packed, err = f.packsByDay(ctx); err != nil {
+			return nil, err
+		}
 	}
 	sums := newSums(q, f.Prices)
 	if err := f.addDays(ctx, sums, days, packed, unpacked); err != nil {
@@ -142,6 +141,15 @@ type unpackedFacts struct {
 	texts texts
 }
 
+// unpackedFacts returns the facts that are not packed now.
+func (f *Fleet) unpackedFacts() unpackedFacts {
+	u := unpackedFacts{texts: make(texts)}
+	if f.Unpacked != nil {
+		u.facts = f.Unpacked()
+	}
+	return u
+}
+
 // factsOf returns the facts of a session, merged from rows, which come from packs, and the unpacked ones; nil if
 // neither has any.
 func (u *unpackedFacts) factsOf(rows dayRows, ref layout.Session) *packs.Facts {
@@ -160,18 +168,12 @@ func (u *unpackedFacts) factsOf(rows dayRows, ref layout.Session) *packs.Facts {
 	return &all
 }
 
-// packsByDay lists all packs, by their day. It returns none without a request if needed is false.
-func (f *Fleet) packsByDay(ctx context.Context, needed bool) (map[time.Time][]packs.Pack, error) {
-	byDay := make(map[time.Time][]packs.Pack)
-	if f.Packs == nil || !needed {
-		return byDay, nil
-	}
+// packsByDay lists all packs, by their day.
+func (f *Fleet) packsByDay(ctx context.Context) (map[time.Time][]packs.Pack, error) {
 	all, err := f.Packs.List(ctx)
-	if err != nil {
-		return nil, err
-	}
+	byDay := make(map[time.Time][]packs.Pack)
 	for _, pack := range all {
 		byDay[pack.Day] = append(byDay[pack.Day], pack)
 	}
-	return byDay, nil
+	return byDay, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"path"
+	"slices"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -89,7 +90,7 @@ func (p *Prices) check() error {
 			return errors.New("nodes: want labels for each price: a price of all nodes stands outside of nodes")
 		}
 		for name := range nodePrice.Labels {
-			if !packs.PriceLabel(name) {
+			if !slices.Contains(packs.PriceLabels, name) {
 				return fmt.Errorf("nodes: label %q: want one of %v", name, packs.PriceLabels)
 			}
 		}
@@ -135,10 +136,7 @@ func (f *Fleet) Costs(ctx context.Context, refs []layout.Session) (map[layout.Se
 	if f.Prices == nil || f.Packs == nil {
 		return costs, nil
 	}
-	unpacked := unpackedFacts{texts: make(texts)}
-	if f.Unpacked != nil {
-		unpacked.facts = f.Unpacked()
-	}
+	unpacked := f.unpackedFacts()
 	days := make(map[time.Time][]layout.Session)
 	for _, ref := range refs {
 		days[layout.PackDay(ref)] = append(days[layout.PackDay(ref)], ref)

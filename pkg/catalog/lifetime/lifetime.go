@@ -91,8 +91,11 @@ func (f *Signs) Life(now time.Time, quiet time.Duration) Life {
 		return life
 	}
 	recorded := f.recordedStart()
-	life := Life{Start: StartOf(f.recordedOrNamed(), f.ref.Name, f.Marked, f.first), Recorded: !recorded.IsZero(),
-		Ahead: f.ahead}
+	life := Life{Recorded: !recorded.IsZero(), Ahead: f.ahead}
+	if !life.Recorded {
+		recorded = f.namedStart()
+	}
+	life.Start = StartOf(recorded, f.ref.Name, f.Marked, f.first)
 	end, stored := f.newestEnd()
 	switch {
 	case end.IsZero():
@@ -146,15 +149,6 @@ func (f *Signs) lifeByNames(now time.Time) (life Life, ok bool) {
 	return life, true
 }
 
-// recordedOrNamed returns the earliest stored start or, without one, the start by the session's name; zero if neither
-// is known.
-func (f *Signs) recordedOrNamed() time.Time {
-	if start := f.recordedStart(); !start.IsZero() {
-		return start
-	}
-	return f.namedStart()
-}
-
 // namedStart returns the start that the session's name has, in the head's local time; zero if it has none. If that is
 // more than an hour from the first hour of which there are events, it is moved by whole hours to be within that one:
 // zones are mostly whole hours from UTC.
@@ -196,7 +190,7 @@ func (f *Signs) newestEnd() (end, stored time.Time) {
 // further head started, if a new node wrote, or if a known node wrote later than grace after the end. Of copied objects
 // only the times in names and metadata count.
 func (f *Signs) wentOnAfter(end, stored time.Time) bool {
-	if f.allStoredAfter(end) { // by a copy
+	if f.first.After(end.Add(grace)) { // all of it was stored after the end, so by a copy
 		return f.named.After(end.Add(grace)) || f.startedAfter(func(m mark) bool { return m.endedAt().After(end) })
 	}
 	if f.startedAfter(func(m mark) bool { return m.stored.After(stored) }) {
@@ -214,9 +208,6 @@ func (f *Signs) wentOnAfter(end, stored time.Time) bool {
 	}
 	return false
 }
-
-// allStoredAfter says whether everything was stored after the session's end, so that it must be a copy.
-func (f *Signs) allStoredAfter(end time.Time) bool { return f.first.After(end.Add(grace)) }
 
 // copiedUntil returns the latest time in the names of objects, if all of them were stored long after that: by a copy,
 // or by a collector that could not reach the store for hours. It returns zero otherwise.

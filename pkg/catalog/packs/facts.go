@@ -139,9 +139,6 @@ func (a *Amounts) add(b Amounts) {
 var PriceLabels = []string{"ray.io/accelerator-type", "ray.io/market-type", "ray.io/node-group",
 	"ray.io/availability-region", "node.kubernetes.io/instance-type"}
 
-// PriceLabel says whether a label is one of PriceLabels.
-func PriceLabel(name string) bool { return slices.Contains(PriceLabels, name) }
-
 // AddNode adds the hours of a node with these labels, of which only PriceLabels count. They are always in the sum; a
 // node without such labels, or of one kind more than maxNodeKinds, is in no part of it.
 func (h *Hours) AddNode(labels map[string]string, a Amounts) {

@@ -251,20 +251,17 @@ func (a *Access) proxyIdentity(r *http.Request) (id Identity, ok bool, err error
 	if user == "" {
 		return Identity{}, false, nil
 	}
-	id = Identity{User: user}.withAuthenticatedGroup()
-	if a.config.GroupsHeader != "" {
-		for _, g := range strings.Split(r.Header.Get(a.config.GroupsHeader), ",") {
-			if g = strings.TrimSpace(g); g != "" {
-				id.Groups = append(id.Groups, g)
-			}
+	id.User = user
+	for g := range strings.SplitSeq(r.Header.Get(a.config.GroupsHeader), ",") { // no header has the name ""
+		if g = strings.TrimSpace(g); g != "" {
+			id.Groups = append(id.Groups, g)
 		}
 	}
-	named := id.Groups[1:] // without the first group, which withAuthenticatedGroup has added
-	if ofKubernetes(user) || slices.ContainsFunc(named, ofKubernetes) {
+	if ofKubernetes(user) || slices.ContainsFunc(id.Groups, ofKubernetes) {
 		return Identity{}, false, fmt.Errorf("%w: the proxy names a user or group of Kubernetes' own (system:…)",
 			ErrUnauthenticated)
 	}
-	return id, true, nil
+	return id.withAuthenticatedGroup(), true, nil
 }
 
 // ofKubernetes reports whether a name of a user or group is one of those that Kubernetes keeps for itself.

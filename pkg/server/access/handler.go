@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/web/browser"
+	"github.com/rayhistory/historyserver/pkg/web/writer"
 )
 
 // tokenCookie is the name of the cookie that holds the token of a browser that signed in.
@@ -111,9 +111,7 @@ var errTryAgain = fmt.Errorf("%w: the server's log says why; try again in a few 
 
 // writeError answers in the form of Ray's dashboard.
 func writeError(w http.ResponseWriter, status int, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(map[string]any{"result": false, "msg": err.Error(), "data": map[string]any{}})
+	writer.JSON(w, status, map[string]any{"result": false, "msg": err.Error(), "data": map[string]any{}})
 }
 
 // isNavigation reports whether a browser asks for a page to show.

@@ -22,17 +22,9 @@ const (
 	archiveWait = 2 * time.Minute
 )
 
-// Archive returns the handler that sends the logs of a session, a node or a job as one archive, as they were at the
-// moment shown.
-func (h *Handlers) Archive(format logarchive.Format) func(http.ResponseWriter, *http.Request, Session) error {
-	return func(w http.ResponseWriter, r *http.Request, session Session) error {
-		return h.archive(w, r, session, format)
-	}
-}
-
-// archive answers with the selected logs in one file, as they were at the moment shown. It takes turns with other
-// archives. If it cannot be sent completely, the answer is cut off, so that the client sees that.
-func (h *Handlers) archive(w http.ResponseWriter, r *http.Request, session Session, format logarchive.Format) error {
+// Archive answers with the logs of a session, a node or a job in one file, as they were at the moment shown. It takes
+// turns with other archives. If it cannot be sent completely, the answer is cut off, so that the client sees that.
+func (h *Handlers) Archive(w http.ResponseWriter, r *http.Request, session Session, format logarchive.Format) error {
 	selected := selectionOf(r.URL.Query())
 	if err := selected.Prepare(); err != nil {
 		return problem.BadRequest(err)

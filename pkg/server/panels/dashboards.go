@@ -25,8 +25,8 @@ import (
 const (
 	// maxDashboard bounds one dashboard, in bytes; the largest of Ray 2.60 has 520 KB.
 	maxDashboard = 4 << 20
-	// maxKept bounds the memory of the cached dashboards, in bytes; valueBytes is what a value takes beside its text.
-	maxKept    = 64 << 20
+	// maxCached bounds the memory of the cached dashboards, in bytes; valueBytes is what a value takes beside its text.
+	maxCached  = 64 << 20
 	valueBytes = 400
 	// maxReading is how many dashboards are read at once.
 	maxReading = 2
@@ -39,7 +39,7 @@ var (
 	errDamaged = errors.New("the stored dashboard is damaged")
 )
 
-// dashboards reads stored dashboards and keeps those of the sessions that were used last, because each panel of a page
+// dashboards reads dashboards and caches those of the sessions that were used last, because each panel of a page
 // is a separate request. Safe for concurrent use.
 type dashboards struct {
 	store blob.Reader
@@ -47,18 +47,18 @@ type dashboards struct {
 	// reading limits how many are read at once, because reading takes several times a dashboard's size.
 	reading *turns.Slots
 
-	kept *cache.Cache[string, keptDashboard]
+	cached *cache.Cache[string, cachedDashboard]
 }
 
-// keptDashboard is a cached dashboard, with about how much memory it takes.
-type keptDashboard struct {
+// cachedDashboard is a cached dashboard, with about how much memory it takes.
+type cachedDashboard struct {
 	*dashboard
 	bytes int64
 }
 
 func newDashboards(store blob.Reader, root string) dashboards {
-	kept := cache.New[string](maxKept, cache.Forever, func(d keptDashboard) int64 { return d.bytes })
-	return dashboards{store: store, root: root, reading: turns.New(maxReading, turns.NoLimit), kept: kept}
+	cached := cache.New[string](maxCached, cache.Forever, func(d cachedDashboard) int64 { return d.bytes })
+	return dashboards{store: store, root: root, reading: turns.New(maxReading, turns.NoLimit), cached: cached}
 }
 
 // stored returns a session's dashboard by Ray's name for it, such as "default". It is errNone if none is stored,
@@ -90,23 +90,23 @@ func (d *dashboards) ofRay(ctx context.Context, namespace, name, rayVersion stri
 // namespace's turn. The error is errDamaged if what was read is no dashboard.
 func (d *dashboards) load(ctx context.Context, namespace, key string,
 	read func(context.Context) ([]byte, error)) (*dashboard, error) {
-	kept, err := d.kept.Load(ctx, key, func(ctx context.Context) (kept keptDashboard, err error) {
+	cached, err := d.cached.Load(ctx, key, func(ctx context.Context) (none cachedDashboard, err error) {
 		ctx, done, err := d.reading.Take(ctx, namespace, turns.NoLimit)
 		if err != nil {
-			return kept, err
+			return none, err
 		}
 		defer done()
 		data, err := read(ctx)
 		if err != nil {
-			return kept, err
+			return none, err
 		}
 		parsed, err := parse(data)
 		if err != nil {
-			return kept, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
+			return none, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 		}
-		return keptDashboard{parsed, int64(len(data) + valueBytes*jsonstream.Values(data))}, nil
+		return cachedDashboard{parsed, int64(len(data) + valueBytes*jsonstream.Values(data))}, nil
 	})
-	return kept.dashboard, err
+	return cached.dashboard, err
 }
 
 // hasStored says whether any dashboard of a session is stored.
@@ -129,17 +129,22 @@ func (d *dashboards) read(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(maxDashboard))
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	data, err := in.DecodeAll(compressed, nil)
+	data, err := decompress(compressed, maxDashboard)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", errDamaged, key, err)
 	}
 	return data, nil
+}
+
+// decompress returns what zstd compressed; more than limit bytes are an error.
+func decompress(compressed []byte, limit uint64) ([]byte, error) {
+	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(limit))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return in.DecodeAll(compressed, nil)
 }
 
 // boardFiles are the dashboards that Ray generates, a file for each with those of several Ray versions;
@@ -158,12 +163,7 @@ func boardOfRay(name, rayVersion string) (text []byte, version string, err error
 	if err != nil {
 		return nil, "", errNone
 	}
-	in, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBoards))
-	if err != nil {
-		return nil, "", err
-	}
-	defer in.Close()
-	data, err := in.DecodeAll(compressed, nil)
+	data, err := decompress(compressed, maxBoards)
 	if err != nil {
 		return nil, "", fmt.Errorf("read the dashboards of Ray: %w", err)
 	}

@@ -44,14 +44,11 @@ func (v Sessions) NotStored(ctx context.Context, sel catalog.Selector) error {
 			break
 		}
 	}
-	detail := fmt.Sprintf("Nothing of a %s is stored.", cluster)
+	end := "; there is " + strings.Join(near, ", ")
 	if len(near) == 0 {
-		like, way := all.Suggest(sel.Name)
-		detail, ways = strings.TrimSuffix(detail, ".")+like+".", way
-	} else {
-		detail = fmt.Sprintf("Nothing of a %s is stored; there is %s.", cluster, strings.Join(near, ", "))
+		end, ways = all.Suggest(sel.Name)
 	}
-	return problem.NotStored(cause, detail, ways)
+	return problem.NotStored(cause, fmt.Sprintf("Nothing of a %s is stored%s.", cluster, end), ways)
 }
 
 // Suggest returns the end of a sentence about a cluster or owner that is not stored, to be put before its full stop; ""

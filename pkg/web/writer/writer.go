@@ -32,12 +32,7 @@ func Record(ctx context.Context, w http.ResponseWriter, body io.ReadCloser) (con
 func RecorderOf(r *http.Request) *Recorder { return r.Context().Value(recorderKey{}).(*Recorder) }
 
 // Code is the answer's status; 200 if nothing was written, which is what the server sends then.
-func (w *Recorder) Code() int {
-	if w.Status == 0 {
-		return http.StatusOK
-	}
-	return w.Status
-}
+func (w *Recorder) Code() int { return cmp.Or(w.Status, http.StatusOK) }
 
 func (w *Recorder) WriteHeader(status int) {
 	if w.Status == 0 && status >= http.StatusOK {
