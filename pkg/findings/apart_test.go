@@ -56,8 +56,8 @@ func TestClusterDeleted(t *testing.T) {
 		ended bool
 		want  string
 	}{
-		"Deleted cluster ml/lab":        {false, "; KubeRay ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"},
-		"Deleted the RayCluster ml/lab": {true, "; KubeRay ended the cluster: RayJob nightly: DeletedRayCluster: Deleted the RayCluster ml/lab"},
+		"Deleted cluster ml/lab":        {false, "; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"},
+		"Deleted the RayCluster ml/lab": {true, "; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted the RayCluster ml/lab"},
 		"Deleted cluster ml/other-lab":  {false, silent},
 		"Deleted cluster ml/lab-old":    {false, silent},
 	} {

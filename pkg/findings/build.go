@@ -141,7 +141,7 @@ type builder struct {
 	nodes          moment.Nodes
 	lostNodes      map[rayid.Node]*finding // the findings about nodes that died, by the nodes
 	slowToGrow     []match                 // what Serve said of deployments that waited in vain for more replicas
-	clusterDeleted Evidence                // that KubeRay deleted the cluster; zero if nothing says so
+	clusterDeleted Evidence                // what ended the cluster or its head; zero if nothing says so
 	gcsFinding     func() *finding         // gcsEnded, which looks once
 
 	// Jobs.

@@ -442,24 +442,18 @@ func (b *builder) linesOfWorkers(j *job, log *logText) iter.Seq[string] {
 			return
 		}
 		b.groupLogs()
-		for _, file := range b.outputsByJob[j.id] {
+		ofJob, early := b.outputsByJob[j.id], b.outputsByJob[noJob]
+		early = early[:min(len(early), maxOfKind)] // one for each CPU: they do not count as workers that were looked at
+		for i, file := range slices.Concat(ofJob, early) {
 			worker, _ := workerOfLog(file.Path)
 			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
 				continue
 			}
-			if !yield(output.AsCopied(b.readWorkerLog(worker, file).text, "a worker")) {
-				return
-			}
-		}
-		early := b.outputsByJob[noJob] // one for each CPU: they do not count as workers that were looked at
-		for _, file := range early[:min(len(early), maxOfKind)] {
-			printed := b.logs.read(file).text
-			begins := "\n" + printed[:min(len(printed), maxBegin)]
-			if !strings.Contains(begins, "\n:job_id:"+j.id.String()+"\n") { // Ray's own line
-				continue
-			}
-			worker, _ := workerOfLog(file.Path)
-			if a := b.actorIn(worker); a != nil && b.printsForRay(a.Class, a.Job) {
+			var printed string
+			if i < len(ofJob) {
+				printed = b.readWorkerLog(worker, file).text
+			} else if printed = b.logs.read(file).text; !strings.Contains("\n"+printed[:min(len(printed), maxBegin)],
+				"\n:job_id:"+j.id.String()+"\n") { // Ray's own line
 				continue
 			}
 			if !yield(output.AsCopied(printed, "a worker")) {

@@ -65,13 +65,13 @@ const processFailed = `^(?:CalledProcessError|ChildFailedError|ProcessExitedExce
 var ofProcesses = lazyregexp.New(processFailed)
 
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
-// one is gone: its connection was closed, or a collective operation came to no end. Of a column that Ray Data pickled,
-// as its values are of several types, the worker that made it said so.
+// one is gone: its connection or pipe was closed, or a collective operation came to no end. Of a column that Ray Data
+// pickled, as its values are of several types, the worker that made it said so.
 var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
 	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|stack ?trace|traceback)\b|` +
 	`\b(?:has|have) (?:errored|failed|died) already\b|\b(?:has|have) already (?:errored|failed|died)\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
-	output.CollectiveTimeout + `|timed out waiting|ArrowPythonObject|device-side assert triggered|` +
+	output.CollectiveTimeout + `|timed out waiting|ArrowPythonObject|device-side assert triggered|\btask has panicked$|^EOFError$|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
 
 // notLetIn matches what says that a service did not accept who asked. Of a token, a password or a role that could not

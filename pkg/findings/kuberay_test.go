@@ -29,6 +29,11 @@ func TestEndedByKubeRay(t *testing.T) {
 		"afterwards":      {"RayJob", "DeletedRayCluster", "Deleted cluster ml/lab", "10:15:45", ""},
 		"another cluster": {"RayJob", "DeletedRayCluster", "Deleted cluster ml/lab-2", "10:15:37", ""},
 		"suspended":       {"RayCluster", "DeletedPod", "Deleted Pods for RayCluster ml/lab due to suspension", "10:15:37", cluster + "Deleted Pods for RayCluster ml/lab due to suspension"},
+		"its queue":       {"Pod", "Stopped", "Preempted to accommodate a workload", "10:15:37", "; its pod was ended: Preempted to accommodate a workload"},
+		"no reason":       {"RayCluster", "DeletedWorkerPod", strings.Replace(oom, "OOMKilled", "", 1), "10:15:42", deleted + "Deleted worker Pod ml/lab-gpu-worker-b; Pod status: Failed; Pod restart policy: Never; Ray container terminated status: exit code 137"},
+		"a descheduler":   {"Pod", "LowNodeUtilization", "pod eviction from gpu-7 node by sigs.k8s.io/descheduler", "10:15:37", "; its pod was evicted: pod eviction from gpu-7 node by sigs.k8s.io/descheduler"},
+		"not evicted":     {"Pod", "EvictionFailed", "pod eviction from gpu-7 node by sigs.k8s.io/descheduler failed: total eviction limit exceeded (2)", "10:15:37", ""},
+		"other resources": {"Pod", "EvictedByVPA", "Pod was evicted by VPA Updater to apply resource recommendation.", "10:15:37", "; its pod was evicted: Pod was evicted by VPA Updater to apply resource recommendation."},
 		"its deadline":    {"Pod", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", "10:15:37", "; its pod was ended: Pod was active on the node longer than the specified deadline"},
 	} {
 		events := nodeLostAt("10:15:40")
@@ -69,6 +74,7 @@ func TestKeptOut(t *testing.T) {
 		"another has no image":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "Failed", "Failed to pull image x: not found", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"neither is scheduled":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "FailedScheduling", "no such queue", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"only not scheduled":       {warns("FailedScheduling", "0/4 nodes are available"), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
+		"a provisioner":            {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-3", "FailedScheduling", "no instance type satisfied resources", "10:12:21")}), "; Pod w-3 could not be scheduled: no instance type satisfied resources"},
 		"no devices":               {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
 		"started later":            {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},
 		"a node's own pod":         {[]string{event("WARNING", "Pod", "lab-worker-b", "FailedKillPod", "no answer", "10:12:20")}, ""},
@@ -83,6 +89,25 @@ func TestKeptOut(t *testing.T) {
 		must.True(t, f != nil, "%s", name)
 		says.Equal(t, f.Title, "embed could never be scheduled: it asks for 1 GPU, and no node has any GPU"+c.want, "%s", name)
 	}
+	held := func(name, node string) []string {
+		t := runningTask(name)
+		t[1] = strings.NewReplacer("10:15:55Z", "10:06:30Z", `"nodeId": ""`, `"nodeId": "`+node+`"`).Replace(t[1])
+		return t
+	}
+	const head, worker = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg=="
+	waits[0] = strings.Replace(waits[0], `"GPU": 1.0`, `"CPU": 1.0`, 1)
+	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), slices.Concat([]string{driverOf(1, "raysubmit_bad"), refused},
+		aliveNodes(), waits, held("a", head), held("b", head), held("c", worker), held("d", worker))...)
+	_, chain := badJob(t, dir)
+	says.Equal(t, chain[len(chain)-1].Title, "embed waited for 1 CPU: a, b, c and 1 more held 4 of 4 CPU; RayCluster lab reports FailedToCreateWorkerPod: "+quota)
+}
+
+// TestUpdateRefused: of a long message of an operator about an update that a head refused the title has the end.
+func TestUpdateRefused(t *testing.T) {
+	const head = "Failed to update serve applications to the RayCluster ml/lab: fail to create / update Serve applications. If you observe this error consistently, please check the guide in https://docs.example.com for more details. err: UpdateDeployments fail: 400 Bad Request "
+	warning := strings.Replace(platformEvent("RayService", "chat", "FailedToUpdateServeApplications", head+`Traceback (most recent call last):\n  File \"/v/a.py\", line 3, in put\npydantic.ValidationError: 1 validation error for ServeDeploySchema`, "10:12:20"), `"INFO"`, `"WARNING"`, 1)
+	r := report(t, load(t, rareEvents(t, append(aliveNodes(), warning)), rayevents.Session, nil))
+	says.Equal(t, r.Findings[0].Title, "RayService chat reports FailedToUpdateServeApplications: Failed to update serve applications to the RayCluster ml/lab: … File \"/v/a.py\", line 3, in put pydantic.ValidationError: 1 validation error for ServeDeploySchema")
 }
 
 // TestSuspended: a job that had not ended when KubeRay deleted its cluster's pods, or its RayService's cluster, tells
@@ -94,7 +119,33 @@ func TestSuspended(t *testing.T) {
 		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
 		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End), `{"end": "2026-11-22T10:20:31Z"}`)
 		got := report(t, load(t, dir, rayevents.Session, nil)).Findings[0].Title
-		says.True(t, strings.HasSuffix(got, "; KubeRay ended the cluster: RayService lab: "+reason+": "+message), "%s", got)
+		says.True(t, strings.HasSuffix(got, "; what ended the cluster: RayService lab: "+reason+": "+message), "%s", got)
+	}
+}
+
+// TestHeadEnded: a job that had not ended tells what ended the pod of the head, and one whose driver was told to end what
+// ended its cluster then.
+func TestHeadEnded(t *testing.T) {
+	const low = "The node was low on resource: ephemeral-storage."
+	for at, want := range map[string]string{"10:20:27": "; what ended the cluster: Pod lab-head: Evicted: " + low, "10:12:27": ""} {
+		dir := rareEvents(t, slices.Concat(runningTask("crunch"), aliveNodes(), []string{driverOf(1, open), platformEvent("Pod", "lab-head", "Evicted", low, at)}))
+		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
+		storeLog(t, dir, "gcs_server.out", "[2026-11-22 10:20:25,000 I 12 12] (gcs_server) gcs_server.cc:201: Gcs Debug state:\n")
+		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End), `{"end": "2026-11-22T10:20:31Z"}`)
+		got := report(t, load(t, dir, rayevents.Session, nil)).Findings[0].Title
+		says.True(t, strings.HasSuffix(got, want) && strings.Contains(got, "Evicted") == (want != ""), "%s", got)
+	}
+	const why = "The workload is deactivated due to exceeding the maximum execution time"
+	for name, c := range map[string]struct {
+		code     int
+		at, want string
+	}{
+		"told to end": {143, "10:15:50", "SIGTERM (exit code 143); its pod was ended with its cluster: " + why},
+		"long before": {143, "10:12:50", "SIGTERM (exit code 143)"},
+		"a crash":     {139, "10:15:50", "SIGSEGV (exit code 139)"},
+	} {
+		_, chain := badJob(t, submissionWithLog(t, c.code, "epoch 1\n", append(aliveNodes(), driverOf(1, "raysubmit_bad"), platformEvent("RayJob", "nightly", "Stopped", why, c.at))...))
+		says.Equal(t, chain[len(chain)-1].Title, "The driver of job raysubmit_bad was ended by "+c.want, "%s", name)
 	}
 }
 
@@ -113,6 +164,8 @@ func TestTooFewReplicas(t *testing.T) {
 		"of a library":  {"httpx.ReadTimeout: timed out", grows, told},
 		"it came":       {"TimeoutError", grows + line("10:14:30", "INFO Replica(id='r3', deployment='Llama', app='chat') started successfully on node 'n' after 4.1s (PID: 12)."), ""},
 		"of Ray":        {"ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready.", grows, ""},
+		"of a lock":     {"  File \"/app/a.py\", line 2, in main\n    raise TimeoutError(said)\nTimeoutError: no lock on table orders within 30 s", grows, ""},
+		"no answer":     {"  File \"/app/a.py\", line 2, in main\n    raise TimeoutError(said)\nTimeoutError: no answer within 30 s", grows, told},
 		"of no timeout": {"ValueError: answer has no text", grows, ""},
 		"two jobs":      {"TimeoutError: no row of sales", grows, ""},
 		"two, named":    {"TimeoutError: no answer of application chat", grows, told},

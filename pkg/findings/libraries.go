@@ -3,7 +3,6 @@ package findings
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -103,7 +102,7 @@ func (b *builder) readDataLog(f *finding) {
 	}
 	nearest, shown := int64(math.MaxInt64), Evidence{} // nearest: between the record and the failure, ns
 	var raised output.Exception
-	for log := range b.dataLogs() {
+	for log := range b.logs.ofNodes(isDataLog) {
 		for _, name := range f.operators() {
 			before, ofOperator, found := strings.Cut(log.text, `from a task of operator "`+name+`"`)
 			if !found {
@@ -125,10 +124,7 @@ func (b *builder) readDataLog(f *finding) {
 	f.addEvidence(shown)
 }
 
-// dataLogs returns the logs of Ray Data.
-func (b *builder) dataLogs() iter.Seq[*logText] {
-	return b.logs.ofNodes(pathBegins("ray-data/ray-data"))
-}
+var isDataLog = pathBegins("ray-data/ray-data")
 
 // ignoredByData makes a finding about an operator of Ray Data a warning if Data ignored its failures, as the program
 // had allowed with max_errored_blocks (streaming_executor_state.py).
@@ -137,7 +133,7 @@ func (b *builder) ignoredByData(f *finding) {
 		return
 	}
 	ignored, aborted := false, false
-	for log := range b.dataLogs() {
+	for log := range b.logs.ofNodes(isDataLog) {
 		for _, name := range f.operators() {
 			said := `from a task of operator "` + name + `". `
 			ignored = ignored || strings.Contains(log.text, said+"Ignoring this exception")

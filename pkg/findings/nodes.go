@@ -220,10 +220,8 @@ func (b *builder) drainedTitle(id rayid.Node) string {
 var (
 	// podNotRunning holds reasons why a pod does not run. They do not count if the pod's containers were started later.
 	podNotRunning = map[string]string{
-		"FailedScheduling": notPlaced, "Failed": podNotStarted, "BackOff": podNotStarted,
-		"ErrImageNeverPull": podNotStarted, "InspectFailed": podNotStarted, "FailedCreatePodSandBox": podNotStarted,
-		"FailedPostStartHook": podNotStarted, "FailedCreatePodContainer": podNotStarted,
-		"PodUnschedulable":   notPlaced, // by YuniKorn
+		"Failed": podNotStarted, "BackOff": podNotStarted,
+		"FailedScheduling": notPlaced, "PodUnschedulable": notPlaced, // the latter by YuniKorn
 		"FailedMount":        "has a volume that could not be mounted",
 		"FailedAttachVolume": "has a volume that could not be attached",
 		"FailedMapVolume":    "has a volume that could not be mounted",
@@ -235,6 +233,7 @@ var (
 	// podEnded holds reasons why a running pod ended.
 	podEnded = map[string]string{
 		"Evicted": "was evicted", "Preempted": "was preempted", "Preempting": "was preempted",
+		"EvictedByVPA": "was evicted", podKind + stoppedByQueue: "was ended", // by Kueue, without a cluster
 		"TaintManagerEviction": "was evicted because of a taint of its node",
 		"NodeNotReady":         "was on a machine that was lost", "OOMKilling": "ran out of memory",
 		"OOMKilled": "ran out of memory", "ScaleDown": "was removed with its machine",
@@ -278,17 +277,20 @@ func podFailure(e *moment.PlatformEvent, startedAt int64, ofNode bool) (how stri
 
 // podEnd returns, for a title, how a running pod ended, as an event about it says; "" if the event says nothing of it.
 func podEnd(e *moment.PlatformEvent) string {
-	if e.Reason == killing && strings.Contains(e.Message, " probe, ") { // "failed liveness probe, will be restarted"
+	switch {
+	case e.Reason == killing && strings.Contains(e.Message, " probe, "): // "failed liveness probe, will be restarted"
 		return "was restarted"
+	case strings.HasSuffix(e.Message, " node by sigs.k8s.io/descheduler"): // its reasons are names of its strategies
+		return podEnded["Evicted"]
 	}
-	return podEnded[e.Reason]
+	return cmp.Or(podEnded[e.ObjectKind+e.Reason], podEnded[e.Reason])
 }
 
 var (
 	// deletedByKubeRay matches which pod KubeRay deleted, or the pods of which group (raycluster_controller.go).
 	deletedByKubeRay = lazyregexp.New(`[Pp]od [^\s/]+/([^\s;,]+)|suspended worker group (\S+)`)
 	// containerEnd matches how the container of such a pod had ended, as Go prints it.
-	containerEnd = lazyregexp.New(`&ContainerStateTerminated\{ExitCode:(-?\d+),Signal:\d+,Reason:(\w*),.*`)
+	containerEnd = lazyregexp.New(`&ContainerStateTerminated\{ExitCode:(-?\d+),Signal:\d+,Reason:((?:\w+,)?).*`)
 )
 
 // endsCluster reports whether an event says that the session's cluster was ended.
@@ -301,19 +303,14 @@ func (b *builder) endsCluster(e *moment.PlatformEvent) bool {
 // nodesEndedBy returns, of the findings about nodes that died, by the names of their pods, those whose pods an event is
 // about. What ends a cluster, or a group of workers, counts for nodes that died within a minute after it.
 func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding) (nodes []*finding) {
-	name, prefix := e.ObjectName, b.session.Ref.Cluster+"-" // of a pod, or of all pods
-	switch m := deletedByKubeRay().FindStringSubmatch(e.Message); {
-	case b.endsCluster(e):
-	case e.Reason == deletedWorker && m != nil && m[2] != "":
-		prefix += m[2] + "-worker-"
-	default:
-		if e.Reason == deletedWorker && m != nil {
-			name = m[1]
-		}
-		if f := lost[name]; f != nil {
-			nodes = append(nodes, f)
-		}
-		return nodes
+	name, prefix, ofAll := e.ObjectName, b.session.Ref.Cluster+"-", b.endsCluster(e) // of a pod, or of all pods
+	if m := deletedByKubeRay().FindStringSubmatch(e.Message); e.Reason == deletedWorker && m != nil {
+		name, prefix, ofAll = m[1], prefix+m[2]+"-worker-", m[2] != ""
+	}
+	if f := lost[name]; !ofAll && f != nil {
+		return []*finding{f}
+	} else if !ofAll {
+		return nil
 	}
 	for pod, f := range lost {
 		if f != nil && strings.HasPrefix(pod, prefix) && f.first >= e.Time && f.first-e.Time <= nodeNoticedLate {
@@ -341,9 +338,17 @@ func (b *builder) readPods() {
 		}
 	}
 	lost := map[string]*finding{} // by the names of their pods, which are those of their hosts; nil for nodes that live
+	head, headPod := b.head(), ""
 	for _, node := range b.nodes.All {
 		if id, err := rayid.Parse[rayid.Node](node.ID); err == nil && node.Hostname != "" {
-			lost[node.Hostname] = cmp.Or(b.lostNodes[id], lost[node.Hostname])
+			if lost[node.Hostname] = cmp.Or(b.lostNodes[id], lost[node.Hostname]); id == head {
+				headPod = node.Hostname
+			}
+		}
+	}
+	for _, f := range b.findings { // a driver that is told to end goes with the head's pod, but is none of its own
+		if f.Kind == DriverKilled && strings.Contains(f.Title, " SIGTERM ") {
+			lost[b.session.Ref.Cluster+"-\x00"+f.key] = f
 		}
 	}
 	for i := len(events) - 1; i >= 0; i-- { // the oldest first
@@ -353,7 +358,7 @@ func (b *builder) readPods() {
 			Source: "event", Time: timestamp(e.Time), Text: fmt.Sprintf("%s %s: %s: %s", e.ObjectKind, e.ObjectName,
 				e.Reason, message), Link: b.link("#/platform-events"),
 		}
-		how, said := podEnd(e), output.FirstSentence(containerEnd().ReplaceAllString(message, "$2, exit code $1"))
+		how, said := podEnd(e), output.FirstSentence(containerEnd().ReplaceAllString(message, "$2 exit code $1"))
 		if how != "" || e.Reason == killing {
 			nodes := b.nodesEndedBy(e, lost)
 			for _, node := range nodes {
@@ -368,6 +373,8 @@ func (b *builder) readPods() {
 			}
 		}
 		switch {
+		case e.ObjectKind == podKind && how != "" && e.ObjectName == headPod && b.sessionEnd()-e.Time <= int64(lookBack):
+			b.clusterDeleted = evident
 		case e.ObjectKind == podKind:
 		case e.Reason == started: // again, by Kueue
 			b.clusterDeleted = Evidence{}
@@ -380,8 +387,9 @@ func (b *builder) readPods() {
 			continue
 		}
 		// Of a long error of Go that many layers passed on, the last ones say why.
-		layers := strings.Split(message, ": ")
-		if n := len(layers); failure == podNotStarted && len(message) > 2*output.MaxTitle/3 && n > 3 {
+		layers := strings.Split(strings.Join(strings.Fields(message), " "), ": ")
+		isLong := failure == podNotStarted || strings.HasPrefix(e.Reason, "FailedToUpdate")
+		if n := len(layers); isLong && len(message) > 2*output.MaxTitle/3 && n > 3 {
 			said = layers[0] + ": … " + strings.Join(layers[n-2:], ": ")
 		}
 		f := b.findOrAdd(Pod, failure+output.Normalised(said))

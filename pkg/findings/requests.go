@@ -69,13 +69,15 @@ func (b *builder) tooFewReplicas(end, root *finding) string {
 		return ""
 	}
 	own := sync.OnceValue(func() string { return output.OwnLines(b.driverLog(end.ended).text) + root.raised.String() })
+	// The words of a program that tell of no answer, say of a lock, must name whom it asked.
+	ofClient := !root.raised.Own || root.raised.Message == "" || gotNoAnswer().MatchString(root.raised.Message)
 	only, named := len(b.jobs) == 1, map[string]bool{} // by deployment and application
 	for _, m := range slices.Backward(b.slowToGrow) {
 		if m.at < end.ended.Start || m.at > end.last {
 			continue
 		}
 		name, app := m.groups[2], m.groups[3]
-		alone := only || end.ended.hasDriver(b.soleJobAt(m.at))
+		alone := ofClient && (only || end.ended.hasDriver(b.soleJobAt(m.at)))
 		if _, known := named[name+"#"+app]; !alone && !known && len(named) < maxDeletions {
 			named[name+"#"+app] = namesDeployment(own(), app, name)
 		}

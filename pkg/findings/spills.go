@@ -16,14 +16,12 @@ var notRestored = lazyregexp.New(
 
 const spilled = "spilled " // begins the keys of findings about objects that could not be read back
 
-// isSpillLog reports whether a path is of the log in which such a process tells of errors.
-func isSpillLog(path string) bool {
-	return strings.HasPrefix(path, "io_worker-") && strings.HasSuffix(path, ".err")
-}
-
 // readSpills finds spilled objects that could not be read back.
 func (b *builder) readSpills() {
-	for log := range b.logs.ofNodes(isSpillLog) {
+	told := func(path string) bool {
+		return strings.HasPrefix(path, "io_worker-") && strings.HasSuffix(path, ".err")
+	}
+	for log := range b.logs.ofNodes(told) {
 		for _, m := range b.logs.matches(log, notRestored()) {
 			said, shown := b.logEntry(m)
 			raised := output.ExceptionOf(said)

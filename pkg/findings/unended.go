@@ -210,7 +210,7 @@ func (b *builder) jobUnended(j *job, log *logText) {
 		f.causedBy(gcs)
 	}
 	if deleted := b.clusterDeleted; deleted.Text != "" {
-		f.Title += "; KubeRay ended the cluster: " + deleted.Text
+		f.Title += "; what ended the cluster: " + deleted.Text
 		f.addEvidence(deleted)
 	} else if !b.session.EndStored && lost == nil {
 		f.Title += fmt.Sprintf("; the head ended without notice: nothing is stored after %s", b.clock(until))

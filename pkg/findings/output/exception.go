@@ -42,13 +42,14 @@ func withoutHints(text string) string {
 	return text
 }
 
-// rayHints holds how the hints begin that Ray appends to its messages, whatever happened.
+// rayHints holds how the hints begin that Ray appends to its messages, and PyTorch to whose the memory of a GPU is.
 var rayHints = []string{
 	" There are some potential root causes", " Some common causes include", " This is most often caused by",
 	" This could because 1.", " This can happen if the node was preempted", " Unintentional worker failures",
 	" To see more information", " To see information about where this ObjectRef", " Refer to the documentation",
 	" This is the Python worker that first created the ObjectRef", " The task may or may not have been executed",
 	" Check python-core-worker-*.log", " Check cluster logs (", " lease_id=", " See `ray status`",
+	" Including non-PyTorch memory",
 }
 
 // Same reports whether two exceptions have the same type and, but for numbers and IDs, the same message.
@@ -347,7 +348,7 @@ var libraryFolders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
 // has the reason.
 func shortened(message string) string {
 	if len(message) > MaxMessage {
-		message = libraryFolders().ReplaceAllString(message, "…/")
+		message = libraryFolders().ReplaceAllString(withoutHints(message), "…/")
 	}
 	if len(message) <= MaxMessage {
 		return Clip(message, MaxMessage)

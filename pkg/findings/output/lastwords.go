@@ -337,12 +337,11 @@ func (w *workerOutput) candidates(onlyLast bool, conditions []func(line string) 
 // functionOfC matches how functions of C, and parts of FFmpeg, begin what they print.
 var functionOfC = lazyregexp.New(`^(?:[a-z]\w*: |\[\S{1,80} @ 0x[0-9a-f]+\] )`)
 
-// isOfCaller reports whether a plain error is of a function that called the one whose error stands above it: "main: no
+// isOfCaller reports whether an error is of a function that called the one whose error stands above it: "main: no
 // model" below "load_model: bad magic". What a program repeats as it tries again, "curl: (7) …", is of the same one.
 func isOfCaller(text, above string) bool {
 	caller, called := functionOfC().FindString(text), functionOfC().FindString(above)
-	return caller != "" && called != "" && caller != called && !saysError().MatchString(caller+called) &&
-		isPlainError(text) && isPlainError(above)
+	return caller != "" && called != "" && caller != called && !saysError().MatchString(caller+called)
 }
 
 // ofChild matches what SGLang says in a process when one that it had started has failed and said why.

@@ -38,7 +38,7 @@ var (
 	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka, ROCm and compilers
 	// print at any level after their last error, and says no more.
 	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |Ray Data or Ray Core internal code\. If you )|^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
-		`^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)\.|^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
+		`^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)\.|^Error occurred during initialization of VM$|^agent library failed |^Licensing error: -?\d[\d,]*\.|^(?:[\w./-]+: |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
 		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
 		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^GPU core ?dump\b|^Failed to write segment data to pipe: |^exit status \d+$|` + closingOfPip)
 	// progressBar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
@@ -98,7 +98,7 @@ const stepByMake = `\*\*\* .*error \d+$` // "make: *** [Makefile:6: features] Er
 
 // SeeAbove is an expression for the words that an error was told before, or of another rank.
 const SeeAbove = `(?i:\bsee\b[^.\n]{0,40}\b(?:above|root cause|in the log before)\b|\bother ranks that (?:didn't|did not)\b|` +
-	`\bremote process exited or there was a network error\b)`
+	`\bremote process exited or there was a network error\b|\bcheck rank \d+ logs\b)`
 
 // worth is why a line may tell of its program's end.
 type worth int
