@@ -130,7 +130,7 @@ func (b *builder) unendedIn(j *job) []attempt {
 
 // addUnended adds to unended the attempts that were in a state when the session ended, at most maxPending.
 func (b *builder) addUnended(state string) {
-	for _, a := range b.selectAttempts("state", state, maxPending) {
+	for _, a := range b.selectAttempts(b.moment.At, "state", state, maxPending) {
 		if a.state == state { // else its worker said that it had ended
 			b.unended = append(b.unended, a)
 		}

@@ -41,12 +41,16 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 }
 
 // endedOtherwise reports whether a driver handled the exception in its log and went on after all causes of the
-// exception. It went on after a cause if what had failed succeeded later, or if the driver submitted more and then
-// printed an error that is not about failures of others.
+// exception. It went on after a cause if what had failed succeeded later, or if the driver submitted more, and then
+// that failed, or the driver printed an error that is not about failures of others.
 func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 	ofItsOwn := e.laterError != "" && !tellsOfOthers(output.Exception{}, e.laterError)
 	endedBy := func(c *finding) bool {
-		wentOn := e.aftermath == loggedIt && b.succeededLater(c) || ofItsOwn && b.driverWentOnAfter(c, j.id)
+		failedLater := func(other *finding) bool {
+			return other.Kind == TaskFailed && j.hasDriver(other.job) && other.first > c.last && b.isUnrepaired(other)
+		}
+		wentOn := e.aftermath == loggedIt && b.succeededLater(c) ||
+			(ofItsOwn || slices.ContainsFunc(b.findings, failedLater)) && b.driverWentOnAfter(c, j.id)
 		return !wentOn
 	}
 	return e.wasHandled() && !slices.ContainsFunc(f.because, endedBy)
@@ -255,7 +259,8 @@ func (f *finding) tellsOfFailure(child *finding) bool {
 }
 
 // linkJobs links what ended a job to the end of another job which its last words name, and which failed or was stopped
-// while it ran: it may have started that job, or waited for it.
+// while it ran: it may have started that job, or waited for it. If nothing failed in the job, and it ended with words
+// of its own, its whole log may name the other job, or its ID may begin the other one's.
 func (b *builder) linkJobs() {
 	for _, end := range b.findings {
 		f := end.rootCause()
@@ -264,8 +269,14 @@ func (b *builder) linkJobs() {
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
 		for _, other := range b.findings {
-			if other.ended != nil && other.SubmissionID != end.SubmissionID &&
-				other.last <= f.last && other.last >= end.ended.Start && namesJob(said, other.SubmissionID) {
+			if other.ended == nil || other.SubmissionID == end.SubmissionID || other.last > f.last ||
+				other.last < end.ended.Start {
+				continue
+			}
+			startedByIt := f == end && isGeneric(f.raised) && !other.intended && other.ended.Start >= end.ended.Start &&
+				(strings.HasPrefix(other.SubmissionID, end.SubmissionID+"-") ||
+					namesJob(output.OwnLines(b.driverLog(end.ended).text), other.SubmissionID))
+			if startedByIt || namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}
 		}
@@ -324,7 +335,7 @@ func (b *builder) submittedBy(driver rayid.Job) []attempt {
 		return nil
 	}
 	driverTask := strings.Repeat("f", 40) + driver.String() // Ray's ID of the task that the driver itself is
-	return b.selectAttempts("parent_task_id", driverTask, maxChildren)
+	return b.selectAttempts(b.moment.At, "parent_task_id", driverTask, maxChildren)
 }
 
 // succeededLater reports whether, after the last failure, a task of one of the functions that had failed was submitted
@@ -364,7 +375,7 @@ func (b *builder) triedAfter(f *finding) (later []attempt) {
 		return nil
 	}
 	for _, name := range f.names {
-		for _, a := range b.selectAttempts("name", name, maxChildren) {
+		for _, a := range b.selectAttempts(b.moment.At, "name", name, maxChildren) {
 			if b.callerJob(a.row) == f.job && a.row.FirstStateAt() > f.last &&
 				(f.Kind != ActorDied || f.isAbout("actor", actorIDOf(a.row).String())) {
 				later = append(later, a)

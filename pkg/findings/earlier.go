@@ -2,6 +2,7 @@ package findings
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"path"
 	"slices"
@@ -34,11 +35,13 @@ func (b *builder) addEarlierFailures() {
 			sources = []func(end, root *finding) string{func(end, _ *finding) string { return end.earlierError }}
 		case root.mayFollowOthers(end):
 			sources = append([]func(end, root *finding) string{b.saidInNamedLog}, sources...)
-			sources = append(sources, b.requestFailed, b.applicationDeleted, b.printedInJob, b.failureElsewhere,
-				b.cancelledUnseen)
+			sources = append(sources, b.requestFailed, b.applicationDeleted, b.notMade, b.printedInJob,
+				b.failureElsewhere, b.cancelledUnseen)
 		case connection().MatchString(root.raised.String()), lateAnswer().MatchString(root.raised.String()):
 			// who was at the other end may have said why
 			sources = append(sources, b.printedInJob)
+		case isGeneric(root.raised) && (root.Kind == TaskFailed || root.Kind == ActorDied):
+			sources = append(sources, b.printedByItself)
 		}
 		for _, before := range append(sources, b.warnedBefore) {
 			if said := before(end, root); said != "" {
@@ -47,6 +50,34 @@ func (b *builder) addEarlierFailures() {
 			}
 		}
 	}
+}
+
+// printedByItself returns what printedInJob does, if the function or actor of the root printed it: it may have logged
+// an exception, and then raised another one that does not say why.
+func (b *builder) printedByItself(end, root *finding) string {
+	said := b.printedInJob(end, root)
+	who, _, _ := strings.Cut(said, " printed: ")
+	if who != root.actorClass() && !slices.Contains(root.names, who) {
+		return ""
+	}
+	return said
+}
+
+// notMade returns, for the title of root, which other job had failed before that knew of the file that root lacks, as
+// that job's own log names it; "" if none had.
+func (b *builder) notMade(end, root *finding) string {
+	if root.raised.Type != "FileNotFoundError" {
+		return ""
+	}
+	for _, other := range b.findings {
+		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last {
+			continue
+		}
+		if log := output.OwnLines(b.driverLog(other.ended).text); alsoNames(root.raised, log) {
+			return fmt.Sprintf("job %s, which names it, failed: %s", other.ended.name(), other.rootCause().Title)
+		}
+	}
+	return ""
 }
 
 // warnedBefore returns what Python had warned of in a job's log that explains the exception of the root of the job's
@@ -111,7 +142,7 @@ func (b *builder) earlierFailure(end, root *finding) string {
 	})
 	for _, f := range candidates {
 		// What succeeded later is repaired, unless the driver's exception is about it.
-		if f == end.repaired || !b.succeededLater(f) {
+		if f == end.repaired || f.lostState(root) || !b.succeededLater(f) {
 			before := b.beginOfCallChain(f, cameBefore).rootCause()
 			for _, e := range before.Evidence[:min(len(before.Evidence), 1)] {
 				root.addEvidence(e)
@@ -161,7 +192,7 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		until = root.last + nodeNoticedLate
 	}
 	switch {
-	case !ofJob || f.first >= until || !b.isUnrepaired(f) && !(named && f.Kind == Cancelled):
+	case !ofJob || f.first >= until || !b.isUnrepaired(f) && !(named && f.Kind == Cancelled) && !f.lostState(root):
 		return false
 	case f == root || end.dependsOn(f) || f.dependsOn(root) || f.raised.Same(root.raised):
 		return false // it is told already
@@ -171,6 +202,13 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 		return root.isSymptom() || root.raised.Type == "AssertionError" // what explains itself does not go back far
 	}
 	return true
+}
+
+// lostState reports whether a finding is about an actor that was restarted, so that it had lost what a failure lacks: a
+// call of the same actor failed, or a check or a count of the driver.
+func (f *finding) lostState(lacks *finding) bool {
+	return f.Kind == ActorDied && f.recovered > 0 && (f.actorClass() == lacks.actorClass() ||
+		lacks.ended != nil && (lacks.raised.Type == "AssertionError" || lacks.gotTooFew()))
 }
 
 // deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were
@@ -299,7 +337,7 @@ func (b *builder) actorsOfOthers(driver rayid.Job, f *finding) (called []*entiti
 	calls := b.submittedBy(driver)
 	for _, e := range f.Entities {
 		if e.Type == "task" {
-			calls = append(calls, b.selectAttempts("parent_task_id", e.ID, maxChildren)...)
+			calls = append(calls, b.selectAttempts(b.moment.At, "parent_task_id", e.ID, maxChildren)...)
 		}
 	}
 	for _, a := range calls {

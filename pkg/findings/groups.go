@@ -209,7 +209,8 @@ func (d *demands) addGroup(g *group) {
 	f.last = max(f.last, g.ended)
 	for _, lost := range b.findings {
 		near := g.lostAt == 0 || max(lost.first-g.lostAt, g.lostAt-lost.first) <= nodeNoticedLate
-		if g.lostBundle && near && lost.Kind == NodeDied && lost.first >= g.Requested {
+		again := g.lostBundle && near && lost.first >= g.Requested
+		if lost.Kind == NodeDied && (again || d.lacksNode(g, lost)) {
 			f.last = max(f.last, lost.first) // it waited after that
 			f.causedBy(lost)
 		}
@@ -222,6 +223,14 @@ func (d *demands) addGroup(g *group) {
 		}
 		return g.Strategy == "" || m.groups[2] == g.Strategy
 	})
+}
+
+// lacksNode reports whether a group that wants a node for each bundle had too few because of a node that had been lost
+// since its job began.
+func (d *demands) lacksNode(g *group, lost *finding) bool {
+	j, n := d.b.jobOfID(g.Job), len(g.Bundles)
+	return j != nil && g.Strategy == "STRICT_SPREAD" && lost.first >= j.Start && lost.first > 0 &&
+		n > len(d.b.livingNodes(g.ended)) && n <= len(d.b.livingNodes(lost.first-1))
 }
 
 // placedBefore names the groups that had been placed at a time (Unix ns) and of which it is not known what they hold;
@@ -253,19 +262,25 @@ func (d *demands) fitsIfFree(g *group) bool {
 	case "STRICT_PACK":
 		return len(g.Bundles) > 0 && d.whatNoNodeHas(g.totalDemand(), nil) == ""
 	case "STRICT_SPREAD":
-		return len(g.Bundles) > 0 && len(g.Bundles) <= d.b.livingNodes()
+		return len(g.Bundles) > 0 && len(g.Bundles) <= len(d.b.livingNodes(g.ended))
 	}
 	return len(g.Bundles) > 0
 }
 
-// livingNodes returns how many nodes are alive.
-func (b *builder) livingNodes() (n int) {
-	for _, node := range b.nodes.All {
-		if node.State != moment.Dead {
-			n++
+// livingNodes returns the nodes that were alive at a time (Unix ns; 0 is the requested moment).
+func (b *builder) livingNodes(at int64) (all []moment.NodeState) {
+	for i := range b.session.Nodes {
+		node, existed := moment.NodeAt(&b.session.Nodes[i], cmp.Or(at, b.moment.At))
+		if existed && node.State != moment.Dead {
+			all = append(all, node)
 		}
 	}
-	return n
+	for _, node := range b.nodes.All { // without events only the saved list tells
+		if len(b.session.Nodes) == 0 && node.State != moment.Dead {
+			all = append(all, moment.NodeState{State: node.State})
+		}
+	}
+	return all
 }
 
 // requestText says what a group asks for, and what no node has or how many nodes there are, as the end of a title; ""
@@ -297,16 +312,16 @@ func (d *demands) requestText(g *group) string {
 		return ""
 	}
 	return fmt.Sprintf(": it asks for %s, %s", strings.Join(wishes, ", "),
-		cmp.Or(encloseIfAny("and ", lacking, ""), "the cluster has "+human.Count(d.b.livingNodes(), "node")+d.b.nodesHave(g.totalDemand())))
+		cmp.Or(encloseIfAny("and ", lacking, ""),
+			"the cluster has "+nodesHave(d.b.livingNodes(g.ended), g.totalDemand())))
 }
 
-// nodesHave says how much the living nodes have of what is asked for: " with 4 CPU each", " with 2 to 8 CPU"; "" if
-// that is not stored.
-func (b *builder) nodesHave(asked map[string]float64) string {
+// nodesHave says how many nodes there are, and how much they have of what is asked for, if that is stored: "2 nodes
+// with 4 CPU each", "2 nodes with 2 to 8 CPU".
+func nodesHave(nodes []moment.NodeState, asked map[string]float64) string {
 	least, most := map[string]float64{}, map[string]float64{}
-	for i := range b.session.Nodes {
-		node, existed := moment.NodeAt(&b.session.Nodes[i], b.moment.At)
-		if !existed || node.State == moment.Dead || len(node.Resources) == 0 {
+	for _, node := range nodes {
+		if len(node.Resources) == 0 {
 			continue
 		}
 		for r := range asked {
@@ -317,7 +332,7 @@ func (b *builder) nodesHave(asked map[string]float64) string {
 			least[r], most[r] = min(least[r], amount), max(most[r], amount)
 		}
 	}
-	return encloseIfAny(" with ", joinAmounts(most, func(r string, n float64) string {
+	return human.Count(len(nodes), "node") + encloseIfAny(" with ", joinAmounts(most, func(r string, n float64) string {
 		if least[r] == n {
 			return amountText(r, n) + " " + r + " each"
 		}

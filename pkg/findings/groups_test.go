@@ -9,6 +9,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/storetest"
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -99,13 +100,35 @@ func TestNodesHave(t *testing.T) {
 	}
 	small, large := map[string]float64{"CPU": 2, "memory": 1 << 30}, map[string]float64{"CPU": 8, "GPU": 1, "memory": 1 << 30}
 	for want, nodes := range map[string][]entities.Node{
-		"": nil, " with 2 CPU each, 0 GPU each, 1.00 GiB memory each": of(small, small),
-		" with 2 to 8 CPU, 0 to 1 GPU, 1.00 GiB memory each": of(large, small),
+		"0 nodes": nil, "2 nodes with 2 CPU each, 0 GPU each, 1.00 GiB memory each": of(small, small),
+		"2 nodes with 2 to 8 CPU, 0 to 1 GPU, 1.00 GiB memory each": of(large, small),
 	} {
 		b := &builder{session: &session.Session{}, moment: &moment.Moment{}}
 		b.session.Nodes = nodes
-		says.Equal(t, b.nodesHave(map[string]float64{"CPU": 2, "GPU": 1, "memory": 5}), want, "nodes")
+		says.Equal(t, nodesHave(b.livingNodes(0), map[string]float64{"CPU": 2, "GPU": 1, "memory": 5}), want, "nodes")
 	}
+}
+
+// TestGroupLacksNode: a group that wants a node for each bundle lacks one that was lost since its job began; it is told
+// how many nodes there were when it was given up.
+func TestGroupLacksNode(t *testing.T) {
+	node := func(transitions ...entities.NodeTransition) entities.Node {
+		return entities.Node{Transitions: append([]entities.NodeTransition{{Time: 5, State: "ALIVE", Resources: map[string]float64{"CPU": 2}}}, transitions...)}
+	}
+	b := &builder{session: &session.Session{}, moment: &moment.Moment{}, jobs: []job{{id: rayid.Job{1}}}}
+	b.session.Nodes = []entities.Node{node(), node(entities.NodeTransition{Time: 40, State: moment.Dead})}
+	b.jobs[0].Start = 20
+	d, lost := &demands{b: b}, &finding{first: 40}
+	lost.Kind = NodeDied
+	of := func(bundles int, ended int64) *group {
+		return &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "STRICT_SPREAD", Bundles: make([]entities.Bundle, bundles)}, ended: ended}
+	}
+	says.True(t, d.lacksNode(of(2, 0), lost), "two nodes, one was lost")
+	says.True(t, !d.lacksNode(of(3, 0), lost), "there never were three")
+	says.True(t, !d.lacksNode(of(2, 30), lost), "given up before the loss")
+	b.jobs[0].Start = 50
+	says.True(t, !d.lacksNode(of(2, 0), lost), "lost before the job began")
+	says.Equal(t, nodesHave(b.livingNodes(30), map[string]float64{"CPU": 1}), "2 nodes with 2 CPU each")
 }
 
 // TestGroupOfTrainRun: a group without a name is called by its job, and by the job's Train run if it has one.
@@ -164,7 +187,7 @@ func TestFit(t *testing.T) {
 	of := func(strategy string, bundles ...entities.Bundle) *group {
 		return &group{Group: moment.Group{Strategy: strategy, Bundles: bundles}}
 	}
-	d := demands{b: &builder{}, noNodeHas: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
+	d := demands{b: &builder{session: &session.Session{}, moment: &moment.Moment{}}, noNodeHas: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
 		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
@@ -275,4 +298,19 @@ func TestGoOn(t *testing.T) {
 	if f.appendTitle("; before that read failed"); f.Title != "Input X contains NaN; before that read failed" {
 		t.Error(f.Title)
 	}
+}
+
+// TestLostState: a restarted actor has lost what its own later call lacks, or a check or a count of the driver.
+func TestLostState(t *testing.T) {
+	died := &finding{recovered: 1, names: []string{"Sessions (session-table)"}}
+	died.Kind = ActorDied
+	of := func(name, raised, message string, ended *job) *finding {
+		return &finding{names: []string{name}, raised: output.Exception{Type: raised, Message: message}, ended: ended}
+	}
+	says.True(t, died.lostState(of("Sessions.age", "KeyError", "'sess-41'", nil)), "its own call")
+	says.True(t, !died.lostState(of("Prices.age", "KeyError", "'sess-41'", nil)), "another actor's call")
+	says.True(t, died.lostState(of("", "AssertionError", "no rows", &job{})), "a check of the driver")
+	says.True(t, !died.lostState(of("", "ValueError", "no rows", &job{})), "another exception of the driver")
+	died.recovered = 0
+	says.True(t, !died.lostState(of("Sessions.age", "KeyError", "'sess-41'", nil)), "not restarted")
 }

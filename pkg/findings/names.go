@@ -99,7 +99,7 @@ func replaceIDs(text, sign string, expression func() *regexp.Regexp, named func(
 
 // taskNamed returns the name of the first attempt for which a field of the table of tasks is id; "" if there is none.
 func (b *builder) taskNamed(field, id string) string {
-	for _, a := range b.selectAttempts(field, id, 1) {
+	for _, a := range b.selectAttempts(b.moment.At, field, id, 1) {
 		return a.name()
 	}
 	return ""

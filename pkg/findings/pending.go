@@ -165,11 +165,11 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 	}
 }
 
-// selectAttempts returns the first attempts, at most limit, for which a field of the table of tasks had a value at the
-// requested moment, with their states then. The attempts of drivers are left out.
-func (b *builder) selectAttempts(field, value string, limit int) (all []attempt) {
+// selectAttempts returns the first attempts, at most limit, for which a field of the table of tasks had a value at a
+// moment (Unix ns; 0 is the session's end), with their states then. The attempts of drivers are left out.
+func (b *builder) selectAttempts(at int64, field, value string, limit int) (all []attempt) {
 	found, err := b.session.Tasks.Select(tasktable.Query{
-		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: b.moment.At,
+		Filters: []tasktable.Filter{{Key: field, Value: value}}, Limit: limit, ExcludeDriver: true, At: at,
 		Stop: b.requestErr,
 	})
 	if b.stopOn(err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
@@ -130,7 +131,8 @@ type amountAt struct {
 }
 
 // readHoldings reads who held resources, and when: actors while they lived, tasks that still ran when their driver or
-// the session ended, and placement groups from their request on. Tasks that ended before are left out.
+// the session ended, or when a job ended that had waited in vain, and placement groups from their request on. Other
+// tasks are left out.
 func (b *builder) readHoldings() holdings {
 	h := holdings{total: map[string]float64{}}
 	for i := range b.session.Nodes {
@@ -152,6 +154,7 @@ func (b *builder) readHoldings() holdings {
 			h.add(holding{a.since, heldUntil(a), actorName(actor), actor.Resources})
 		}
 	}
+	b.addTasksAtEnds(&h)
 	for _, g := range b.groups {
 		until := g.ended
 		if g.State == "CREATED" {
@@ -164,6 +167,30 @@ func (b *builder) readHoldings() holdings {
 	}
 	h.sumAmounts()
 	return h
+}
+
+// maxEnds is of how many jobs one report asks which tasks of others ran at their ends: it reads the table for each.
+const maxEnds = 8
+
+// addTasksAtEnds adds the tasks that ran when a job ended whose own tasks still waited to be scheduled, and that ended
+// later.
+func (b *builder) addTasksAtEnds(h *holdings) {
+	added, ends := map[rayid.Task]bool{}, map[int64]bool{}
+	for _, a := range b.unended {
+		added[a.row.ID()] = added[a.row.ID()] || a.state == tasktable.StateRunning
+	}
+	for _, a := range b.unended {
+		at := b.waitedUntil(b.callerJob(a.row), a.since)
+		if a.state != notScheduledYet || !a.abandoned || at <= a.since || ends[at] || len(ends) >= maxEnds {
+			continue
+		}
+		ends[at] = true
+		for _, other := range b.selectAttempts(at, "state", tasktable.StateRunning, maxPending) {
+			if other.isTask() && !added[other.row.ID()] {
+				h.add(holding{at, at + 1, string(other.row.GivenName()), demandOf(other.row)})
+			}
+		}
+	}
 }
 
 // addBundles adds what there is in a placed group: of each resource in all bundles, and in each of them

@@ -37,6 +37,10 @@ func (b *builder) readWaits() {
 				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
 				b.withCallsBelow(b.leftRunningBy(w), w.at), w.at)
 		}
+		f, behind := w.finding, b.behind(attempt{row: w.row, since: w.row.FirstStateAt()})
+		if len(f.because) == 0 && f.raised.Message == "" && !strings.HasSuffix(f.Title, behind) {
+			f.appendTitle(behind) // its exception is one such as asyncio.timeout raises
+		}
 	}
 }
 
@@ -222,7 +226,11 @@ func (b *builder) linkUndone(f *finding, j *job, e *driverEnd, waited bool) {
 		gaveUp, _, _ = strings.Cut(gaveUp, ": ")
 	}
 	left := u.unfinished()
-	b.addHung(f, gaveUp+u.startedByThese(left, ", and in it "), left, j.End)
+	gaveUp += u.startedByThese(left, ", and in it ")
+	if len(left) > 0 && left[0].state == notScheduledYet {
+		gaveUp += encloseIfAny("; worker processes had printed: ", output.SaidByRaylet(e.log.text), "")
+	}
+	b.addHung(f, gaveUp, left, j.End)
 }
 
 // tellLeft adds to a title which calls a driver left when it ended with words of its own: the words are often about
@@ -266,7 +274,7 @@ func (b *builder) gaveUp(f *finding, j *job, u *undone, waited bool, said string
 		notReady().MatchString(said):
 		return true
 	case emptyHanded().MatchString(f.raised.Message) && f.raised.Function == "":
-		return !slices.ContainsFunc(b.selectAttempts("job_id", j.id.String(), maxChildren),
+		return !slices.ContainsFunc(b.selectAttempts(b.moment.At, "job_id", j.id.String(), maxChildren),
 			func(a attempt) bool { return a.state == tasktable.StateFinished })
 	}
 	counted := howManyOf().FindStringSubmatch(said) // "6 of 8"

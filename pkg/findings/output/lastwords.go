@@ -273,7 +273,7 @@ type workerOutput struct {
 // outputsOfWorkers returns what each worker printed, from the lines that Ray copied into the end of a driver's log.
 // isRays reports whether a class is one of Ray's own actors, whose lines do not count.
 func outputsOfWorkers(log string, isRays func(class string) bool) (all []*workerOutput) {
-	byMark, number := map[string]*workerOutput{}, 0
+	byMark, number, ranks := map[string]*workerOutput{}, 0, ranksOfProcesses(log)
 	for line := range strings.Lines(lastText(log)) {
 		number++
 		m := workerMark().FindStringSubmatch(line)
@@ -283,7 +283,7 @@ func outputsOfWorkers(log string, isRays func(class string) bool) (all []*worker
 		mark, name := strings.TrimRight(m[0], " "), m[1]+m[2] // one of the two groups is what the worker ran
 		w, known := byMark[mark]
 		if who := Printable(name); !known && who != "" && !isRays(name) {
-			w = &workerOutput{who: who}
+			w = &workerOutput{who: cmp.Or(ranks[processID().FindString(mark)], who)}
 			all = append(all, w)
 		}
 		byMark[mark] = w
@@ -293,6 +293,25 @@ func outputsOfWorkers(log string, isRays func(class string) bool) (all []*worker
 		}
 	}
 	return all
+}
+
+var (
+	// rankStarted matches what Train's controller prints of each process of a group (worker_group.py).
+	rankStarted = lazyregexp.New(`- \(ip=\S+, (pid=\d+)\) world_rank=(\d+),`)
+	processID   = lazyregexp.New(`pid=\d+`)
+)
+
+// ranksOfProcesses returns which rank of a Train run each process was, by "pid=12", as a driver's log tells; of a
+// process that may be on several nodes nothing.
+func ranksOfProcesses(log string) map[string]string {
+	ranks := map[string]string{}
+	for _, m := range rankStarted().FindAllStringSubmatch(log, -1) {
+		rank, before := "rank "+m[2], ranks[m[1]]
+		if ranks[m[1]] = rank; before != "" && before != rank {
+			ranks[m[1]] = ""
+		}
+	}
+	return ranks
 }
 
 // candidates returns what may count of what the worker said; onlyLast and conditions are those of SaidByWorkers. A line
@@ -366,7 +385,10 @@ func LastWords(log string) string {
 	}
 	last := endQuestion.answer(candidates(own, ""), "")
 	if crash == "" && (last.said == "" || last.worth == worthLittle) { // the error may be far above
-		at := max(strings.LastIndex(log, "ERROR"), strings.LastIndex(log, "CRITICAL"), strings.LastIndex(log, "FATAL"))
+		at := -1
+		for _, level := range errorLevels {
+			at = max(at, strings.LastIndex(log, level))
+		}
 		if at >= 0 {
 			record, _, _ := strings.Cut(log[at:], "\n")
 			crash = LastError(log[:at+len(record)])
@@ -374,6 +396,10 @@ func LastWords(log string) string {
 	}
 	return cmp.Or(crash, Clip(withFailedBuild(last.said, own), MaxTitle))
 }
+
+// errorLevels are the levels of records about errors, also as values in JSON and in logfmt.
+var errorLevels = []string{"ERROR", "CRITICAL", "FATAL", `"error",`, `"error"}`, `"critical",`, `"critical"}`,
+	`"fatal",`, `"fatal"}`, "level=error ", "level=critical ", "level=fatal "}
 
 // LastError returns the last error among the last few lines of a program's own, if it says more than that a step
 // failed; "" if there is none.

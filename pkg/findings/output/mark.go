@@ -34,6 +34,20 @@ var (
 // OwnLines returns a part of a driver's log without the lines that Ray copied from other processes.
 func OwnLines(text string) string { return copiedLine().ReplaceAllString(text, "") }
 
+// rayletLine matches a line that Ray copied from a raylet into a driver's log: what worker processes print before they
+// have a job is there, too.
+var rayletLine = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\(raylet[^()\n]{0,100}\)(?:\x1b\[0m)? ?([^\[\n][^\n]*)$`)
+
+// SaidByRaylet returns the last error of worker processes that Ray copied from a raylet into a driver's log; "" if
+// there is none. Lines of the raylet itself begin with "[".
+func SaidByRaylet(log string) string {
+	var printed strings.Builder
+	for _, m := range rayletLine().FindAllStringSubmatch(lastText(log), -1) {
+		printed.WriteString(m[1] + "\n")
+	}
+	return ToolError(printed.String())
+}
+
 // MarkWithin returns where a mark with a colour begins in a text behind something else in its line, which begins with
 // no mark; -1 if there is none. Ray prints so where a program has not ended its line.
 func MarkWithin(text []byte) int {

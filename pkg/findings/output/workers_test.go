@@ -1,6 +1,7 @@
 package output
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -195,5 +196,46 @@ func BenchmarkWorkers(b *testing.B) {
 				SaidByWorkers(log, known, func(string) bool { return false }, false)
 			}
 		})
+	}
+}
+
+// TestRankOfWorker: of a worker of Train the rank is told, if the log says which process was which; not of a process ID
+// that two ranks had, on two nodes.
+func TestRankOfWorker(t *testing.T) {
+	const group = "\x1b[36m(TrainController pid=2)\x1b[0m - (ip=10.0.0.1, pid=%d) world_rank=%d, local_rank=0, node_rank=0\n"
+	const line = "\x1b[36m(RayTrainWorker pid=12)\x1b[0m waiting for a token of the dataset server\n"
+	for log, want := range map[string]string{
+		fmt.Sprintf(group, 11, 0) + fmt.Sprintf(group, 12, 1) + line: "rank 1",
+		fmt.Sprintf(group, 12, 0) + fmt.Sprintf(group, 12, 1) + line: "RayTrainWorker", line: "RayTrainWorker",
+	} {
+		who, _, _ := SaidByWorkers(log, "", func(string) bool { return false }, false, AboutWaits)
+		says.Equal(t, who, want, "%s", log)
+	}
+}
+
+// TestSaidByRaylet: what worker processes printed before they had a job counts, and not what the raylet itself says.
+func TestSaidByRaylet(t *testing.T) {
+	const mark, noHome = "\x1b[33m(raylet)\x1b[0m ", "ModuleNotFoundError: No module named 'encodings'"
+	for log, want := range map[string]string{
+		mark + "Fatal Python error: init_fs_encoding: failed to get the Python codec\n" + mark + noHome + "\n" + mark + "\n" + mark + "  <no Python frame>\n": noHome,
+		mark + "[2026-11-22 10:15:55,000 E 9 9] (raylet) node_manager.cc:3478: 4 Workers (tasks / actors) killed due to memory pressure\n":                    "",
+		"\x1b[36m(f pid=7)\x1b[0m " + noHome + "\n": "", noHome + "\n": "",
+	} {
+		says.Equal(t, SaidByRaylet(log), want, "%s", log)
+	}
+}
+
+// TestErrorFarAbove: an error far above the end of a long output counts, if a record of it has the level, in whatever
+// form, and the last lines tell of none.
+func TestErrorFarAbove(t *testing.T) {
+	for record, info := range map[string]string{
+		`{"part": 3, "event": "block 17 is torn", "level": "error"}`:            `{"event": "part is copied", "level": "info"}`,
+		`{"level":"fatal","ts":1796055618.5,"msg":"block 17 is torn","part":3}`: `{"level":"info","ts":1796055618.5,"msg":"part is copied"}`,
+		`ts=2026-11-22T10:15:05Z level=error msg="block 17 is torn" part=3`:     `ts=2026-11-22T10:15:05Z level=info msg="part is copied"`,
+		"2026-11-22 10:15:05 CRITICAL block 17 is torn":                         "2026-11-22 10:15:05 INFO part is copied",
+	} {
+		lines := strings.Repeat(info+"\n", 3000)
+		says.True(t, strings.Contains(LastWords(lines+record+"\n"+lines), "block 17 is torn"), "%s: %s", record, LastWords(lines+record+"\n"+lines))
+		says.True(t, !strings.Contains(LastWords(lines+record+"\n"+lines+"index is empty\n"), "torn"), "a line of its own")
 	}
 }
