@@ -135,10 +135,7 @@ func (s *source) loadCheckpoint(ctx context.Context, found *listing, from *Table
 		return nil, nil
 	}
 	s.index.bytes.Store(storedBytes(done))
-	if err := s.replayAll(ctx, grown, tables); err != nil {
-		return nil, err
-	}
-	return s.assemble(ctx, found, tables)
+	return s.replayInto(ctx, found, grown, tables)
 }
 
 // expectStreams sets the totals of the progress: only these streams are still to be read.
@@ -155,7 +152,8 @@ func (s *source) expectStreams(streams []*chunks.Stream) {
 
 // progressBefore computes how far each stream was read when only these objects existed. consumed has the bytes that
 // were read of a stream, by its key. unchanged is false if one of the objects was deleted or replaced since, or if a
-// chunk was stored since before one of them: then done is of no use.
+// chunk was stored since before one of them: then done is of no use. So it is if consumed is no place in a stream:
+// because the index is damaged, or because reading the stream panicked (unreadable), which is tried again then.
 func progressBefore(streams []*chunks.Stream, objects []blob.Object,
 	consumed map[string]int64) (done map[string]progressOf, unchanged bool) {
 	missing := make(map[string]blob.Object, len(objects)) // those not found yet

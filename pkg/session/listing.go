@@ -71,13 +71,12 @@ func (s *source) sortObjects(ctx context.Context, objects iter.Seq2[blob.Object,
 		}
 		o, err := layout.ParseObject(root, ref, object.Key)
 		signs.Add(o, object)
+		found.version.add(object)
 		if err != nil {
 			found.foreign++
-			found.version.add(object)
 			continue
 		}
 		hash.add(o, object)
-		found.version.add(object)
 		switch o.Kind {
 		case layout.NodeEvents, layout.JobEvents:
 			stream := streams[o.Stream]

@@ -22,6 +22,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
 	"github.com/rayhistory/historyserver/pkg/session/eventjson"
+	"github.com/rayhistory/historyserver/pkg/session/stringtable"
 	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
@@ -131,8 +132,9 @@ func (s *source) read(ctx context.Context, trustSettled bool) (*Session, error) 
 	if err != nil {
 		return nil, err
 	}
-	s.index.exists = slices.ContainsFunc(index,
-		func(o blob.Object) bool { return o.Key != layout.FindingsKey(s.root, s.ref) })
+	s.index.exists = slices.ContainsFunc(index, func(o blob.Object) bool {
+		return o.Key != layout.FindingsKey(s.root, s.ref) // kept findings lie there also without an index
+	})
 	if trustSettled {
 		if out, err := s.loadSettled(ctx, index); out != nil || err != nil {
 			return out, err
@@ -169,7 +171,14 @@ func (s *source) completeListing(ctx context.Context, found *listing) error {
 func (s *source) loadEvents(ctx context.Context, found *listing) (*Session, error) {
 	tables := tasktable.NewBuilder()
 	tables.Reserve = s.opts.Reserve
-	if err := s.replayAll(ctx, found.events, tables); err != nil {
+	return s.replayInto(ctx, found, found.events, tables)
+}
+
+// replayInto makes a session of what was listed, of tables, and of what was not read yet of these streams, which it
+// replays into the tables first.
+func (s *source) replayInto(ctx context.Context, found *listing, streams []*chunks.Stream,
+	tables *tasktable.Builder) (*Session, error) {
+	if err := s.replayAll(ctx, streams, tables); err != nil {
 		return nil, err
 	}
 	return s.assemble(ctx, found, tables)
@@ -206,7 +215,7 @@ func (s *source) replayAll(ctx context.Context, streams []*chunks.Stream, tables
 					results[i], err = r.replay(ctx, s.newReader(ctx, prefetcher, items[i]), items[i], s.warn)
 					return err
 				})
-				if caught := (*guard.Panic)(nil); errors.As(err, &caught) {
+				if caught, panicked := errors.AsType[*guard.Panic](err); panicked {
 					s.logPanic(caught)
 					s.warn("%s was not read to its end: %v", caught.What, caught.Value)
 					results[i].consumed = unreadable
@@ -262,16 +271,23 @@ func (s *state) widenTimes(first, last int64) {
 	s.last = max(s.last, last)
 }
 
+// setEntities gives a session of found its entities, and the first and last time of its events (Unix nanoseconds). It
+// returns the ends of jobs and workers, which end the attempts that no event ended; texts has the strings of the tasks.
+func (s *Session) setEntities(ctx context.Context, found *listing, set entities.Set, first, last int64,
+	texts *stringtable.Table) (tasktable.Ends, error) {
+	s.Set, s.Start, s.End = set, first, last
+	s.boundTimes()
+	s.shareLogs()
+	s.fixed = s.Set.MemoryBytes() + found.bytes
+	return s.jobAndWorkerEnds(ctx, texts)
+}
+
 // assemble makes a session of all that was read: the listing, the tasks in tables, and the source's other entities.
 func (s *source) assemble(ctx context.Context, found *listing, tables *tasktable.Builder) (*Session, error) {
 	out := s.newSession(found)
-	out.Start, out.End, out.archived = s.first, s.last, s.archived
-	out.boundTimes()
-	var defined entities.Definitions
-	out.Set, defined = s.entities.Set()
-	out.shareLogs()
-	out.fixed = out.Set.MemoryBytes() + found.bytes
-	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)
+	out.archived = s.archived
+	set, defined := s.entities.Set()
+	ends, err := out.setEntities(ctx, found, set, s.first, s.last, tables.Strings)
 	if err != nil {
 		return nil, err
 	}

@@ -61,14 +61,9 @@ func (s *source) fromTables(ctx context.Context, found *listing, from *Tables) (
 		return nil, err
 	}
 	out := s.newSession(found)
-	out.Set, out.Warnings = from.Set, from.Warnings
+	out.Warnings = from.Warnings
 	out.damage = min(max(0, from.Damage), len(from.Warnings)) // the stored number may be any
-	out.Start, out.End = from.Start, from.End
-	out.boundTimes()
-	out.shareLogs()
-	out.fixed = out.Set.MemoryBytes() + found.bytes
-	// deaths of workers and ends of jobs, which end the attempts that no event ended
-	ends, err := out.jobAndWorkerEnds(ctx, tables.Strings)
+	ends, err := out.setEntities(ctx, found, from.Set, from.Start, from.End, tables.Strings)
 	if err != nil {
 		return nil, err
 	}

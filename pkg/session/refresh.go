@@ -35,15 +35,16 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	}
 	grown := src.grownStreams(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
+	// The tables are also made of what snapshots say of deaths and, of old Rays, of the names of logs. Those of an ended
+	// session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	runs := found.life.End.IsZero()
+	sameTables := len(grown) == 0 && (!changed || runs && latest.hasDeathsOf(found.snapshots) && latest.hasLogsOf(found))
 	switch {
 	case src.index.used && changed, src.isReplaced(grown):
 		// The new source continues from the index, or from a newer one, and lists the events again.
 		const trustSettled = false
 		return newSource(src.store, src.root, s.Ref, src.opts).load(ctx, trustSettled)
-	case src.index.used, len(grown) == 0 && !changed, len(grown) == 0 && found.life.End.IsZero() &&
-		latest.hasDeathsOf(found.snapshots) && latest.hasLogsOf(found):
-		// The tables stay; only the names of logs and snapshots, and the times in Life, are others. The tables of an
-		// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	case src.index.used, sameTables: // only the names of logs and snapshots, and the times in Life, are others
 		next := *latest
 		next.fingerprint = found.sources.Fingerprint // what is derived from logs and snapshots is derived again
 		next.setListing(found)
@@ -73,10 +74,7 @@ func (s *source) readGrown(ctx context.Context, found *listing, grown []*chunks.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.replayAll(ctx, grown, tables); err != nil {
-		return nil, err
-	}
-	return s.assemble(ctx, found, tables)
+	return s.replayInto(ctx, found, grown, tables)
 }
 
 func sameChunk(a, b chunks.Chunk) bool { return sameObject(a.Object, b.Object) }

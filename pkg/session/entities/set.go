@@ -56,6 +56,5 @@ func (s *Set) PlacementGroup(id rayid.PlacementGroup) *PlacementGroup {
 // MemoryBytes estimates the memory of all rows.
 func (s *Set) MemoryBytes() int64 {
 	return rowsBytes(s.Actors) + rowsBytes(s.Nodes) + rowsBytes(s.Jobs) + rowsBytes(s.Submissions) +
-		rowsBytes(s.Workers) +
-		rowsBytes(s.PlacementGroups) + rowsBytes(s.PlatformEvents)
+		rowsBytes(s.Workers) + rowsBytes(s.PlacementGroups) + rowsBytes(s.PlatformEvents)
 }

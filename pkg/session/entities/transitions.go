@@ -89,12 +89,12 @@ type noTransition struct{}
 
 func (noTransition) key() transitionKey { return transitionKey{} }
 
-// maxUnsorted is how many unsorted transitions an entity may have at least.
+// maxUnsorted is how many unsorted transitions an entity with few transitions may have.
 const maxUnsorted = 32
 
 // addTransitions appends transitions to those of an entity. They are sorted, and those that the entity has already are
-// removed, only when they have become as many as the sorted ones: putting each in its place would take time by the
-// square of their number, and stored events decide about that.
+// removed, only when they have become more than maxUnsorted and more than the sorted ones: putting each in its place
+// would take time by the square of their number, and stored events decide about that.
 func addTransitions[E any, T transition, P row[E, T]](bytes *int64, e *entity[E], more []T) {
 	all := P(&e.row).transitions()
 	*all = append(*all, more...)

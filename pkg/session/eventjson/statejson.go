@@ -56,7 +56,7 @@ func appendRestated(b, raw []byte, restate func(any) any) []byte {
 }
 
 // restateMap returns a function that makes a map of a parsed JSON object, with value applied to each of its values; nil
-// if the object is empty or the value is none.
+// if it is given an empty object, or none.
 func restateMap[V any](value func(any) V) func(any) any {
 	return func(v any) any {
 		object, _ := v.(*pyjson.Object)

@@ -34,7 +34,7 @@ const (
 	// turnTime is how long a session may be worked on while others wait, and maxTime how long at most.
 	turnTime = 5 * time.Minute
 	maxTime  = 30 * time.Minute
-	// retryAfter is when what failed is tried again, of a session that is offered then: stores recover.
+	// retryAfter is how long what failed is not tried again for a session, whenever it is offered: stores recover.
 	retryAfter = 30 * time.Minute
 )
 
@@ -44,7 +44,7 @@ type Background struct {
 	writer *Writer
 	writes *prometheus.CounterVec
 
-	growth int64 // growthBytes, but in tests
+	growth int64 // growthBytes, except in tests
 	slots  *turns.Slots
 	ctx    context.Context // until Close
 	stop   context.CancelFunc
@@ -70,8 +70,9 @@ func isDue(last remembered[attempt], ref layout.Session, state string) bool {
 	return !tried || a.state != state || !a.again.IsZero() && time.Now().After(a.again)
 }
 
-// failedAttempt is an attempt that ended with an error. It is not made again if it would fail again, after a panic or
-// too long a time, and in a store that refused it when refusals count no more.
+// failedAttempt is an attempt that ended with an error. After a panic, or if it took too long, it is not made again: it
+// would fail again. If the store refused it, it is made again when a refusal no longer counts, otherwise after
+// retryAfter.
 func failedAttempt(state string, err error) attempt {
 	_, panicked := errors.AsType[*guard.Panic](err)
 	switch {

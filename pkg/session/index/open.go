@@ -69,8 +69,8 @@ func (o *Opener) logUnusable(ref layout.Session, reason error) {
 // Accept undoes Reject: the session's index was made again.
 func (o *Opener) Accept(ref layout.Session) { o.rejections().Delete(ref) }
 
-// isRejected returns why an index must not be used; nil if it may be.
-func (o *Opener) isRejected(ref layout.Session, fingerprint string) error {
+// whyRejected returns why an index must not be used; nil if it may be.
+func (o *Opener) whyRejected(ref layout.Session, fingerprint string) error {
 	if r, ok := o.rejections().Get(ref); ok && r.fingerprint == fingerprint && !r.again {
 		return r.reason
 	}

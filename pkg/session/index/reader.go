@@ -96,7 +96,7 @@ func (r *reader) read(ctx context.Context, fingerprint string) (*session.Tables,
 	if !upToDate && !continues {
 		return nil, errStale
 	}
-	switch reason := r.opener.isRejected(r.ref, m.Fingerprint); {
+	switch reason := r.opener.whyRejected(r.ref, m.Fingerprint); {
 	case errors.Is(reason, tasktable.ErrOutdated):
 		if fingerprint == "" { // the session is listed next, and its fingerprint decides
 			return nil, errStale

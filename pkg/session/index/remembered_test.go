@@ -25,7 +25,7 @@ func TestRememberedSessionsAreBounded(t *testing.T) {
 		o.Reject(loaded.Ref, "made of this", tasktable.ErrDamaged)
 		b.indexes.Put(loaded.Ref, attempt{})
 		b.metrics.Put(loaded.Ref, attempt{})
-		must.True(t, b.hasKept(loaded) && o.isRejected(loaded.Ref, "made of this") != nil,
+		must.True(t, b.hasKept(loaded) && o.whyRejected(loaded.Ref, "made of this") != nil,
 			"the latest session, number %d, is not remembered", i)
 	}
 	for name, n := range map[string]int{"kept": b.kept.Len(), "rejected": o.rejections().Len(),

@@ -24,21 +24,16 @@ func (c *Cache[S]) Aside(
 		return c.Get(ctx, ref)
 	}
 	e := &entry[S]{ref: ref}
-	session, err = c.loadAside(ctx, e, load)
+	func() {
+		defer c.catchPanic(e, &err)
+		session, err = load(ctx, func(total int64) bool { return c.reserveAside(e, total) })
+	}()
 	if err != nil {
 		c.reserveAside(e, 0)
 		return session, nil, err
 	}
 	c.reserveAside(e, session.MemoryBytes())
 	return session, sync.OnceFunc(func() { c.reserveAside(e, 0) }), nil
-}
-
-// loadAside calls load with what reserves memory for it. A panic becomes an error.
-func (c *Cache[S]) loadAside(
-	ctx context.Context, e *entry[S], load func(ctx context.Context, reserve func(bytes int64) bool) (S, error),
-) (session S, err error) {
-	defer c.catchPanic(e, &err)
-	return load(ctx, func(total int64) bool { return c.reserveAside(e, total) })
 }
 
 // reserveAside records how many bytes a session aside takes, and says whether it may take so many.

@@ -57,8 +57,8 @@ func (f *File) makeSegments(ctx context.Context, chunks []chunk) error {
 		end := c.offset + c.size
 		if c.compression != layout.Plain {
 			if next < len(chunks) { // it ends where that one begins
-				mostBytes := min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio)
-				end = min(chunks[next].offset, c.offset+mostBytes)
+				maxBytes := min(layout.MaxChunk, min(c.size, layout.MaxChunk)*maxRatio)
+				end = min(chunks[next].offset, c.offset+maxBytes)
 			} else {
 				n, err := f.uncompressedSize(ctx, c)
 				if err != nil {
@@ -140,11 +140,10 @@ var decoders = turns.New(maxDecoders, decoderTurn)
 const maxDecoders, decoderTurn = 16, 10 * time.Second
 
 // copySegment copies n uncompressed bytes of a chunk to w. The first one is at offset within the chunk. A chunk that
-// ends before is no error. It waits while too many compressed chunks are read.
+// ends before is no error. It waits while too many compressed chunks are read. One that others wait for is read in
+// several turns: each goes on where the one before ended.
 func (f *File) copySegment(ctx context.Context, w io.Writer, c chunk, offset, n int64) error {
-	object := blob.Object{Key: c.keyIn(f.stream), Size: c.size}
-	in := &chunks.Stream{Key: f.stream, Kind: layout.Log,
-		Chunks: []chunks.Chunk{{Object: object, Offset: c.offset, Compression: c.compression}}}
+	in := &chunks.Stream{Key: f.stream, Kind: layout.Log, Chunks: []chunks.Chunk{c.toChunk(f.stream)}}
 	cluster, _, _ := strings.Cut(f.stream, "/session_")
 	mayEnd := true // the next turn; not after one in which a slow store gave nothing that was wanted
 	for start, end := c.offset+offset, c.offset+offset+n; ; {

@@ -27,10 +27,15 @@ func (l *Set) NewReader(ctx context.Context, node rayid.Node, path string, opts 
 		if c.offset > maxOffset || c.size > maxOffset {
 			continue
 		}
-		in.Chunks = append(in.Chunks, chunks.Chunk{Object: blob.Object{Key: c.keyIn(log.key), Size: c.size},
-			Offset: c.offset, Compression: c.compression})
+		in.Chunks = append(in.Chunks, c.toChunk(log.key))
 	}
 	return chunks.NewReader(ctx, l.store, in, opts), nil
+}
+
+// toChunk is the chunk as one of the log whose chunks' keys begin with stream.
+func (c chunk) toChunk(stream string) chunks.Chunk {
+	return chunks.Chunk{Object: blob.Object{Key: c.keyIn(stream), Size: c.size}, Offset: c.offset,
+		Compression: c.compression}
 }
 
 // NewPrefetcher makes a prefetcher for readers of the set's logs.

@@ -171,7 +171,7 @@ func (l *Set) Version(node rayid.Node, path string, head int64) string {
 		if head > 0 && i > 0 && c.offset >= head {
 			return fmt.Sprintf("%x.", n)
 		}
-		n += chunkHash(c.key, c.offset^c.size<<20)
+		n += chunkHash(c.key, c.offset^c.size<<20) // of one log: offset and size say what the key does
 	}
 	return fmt.Sprintf("%x", n)
 }

@@ -156,15 +156,10 @@ func (s *Set) URLs(path string) []string {
 
 // LargestOf is the size of the largest stored snapshot of path, with any query; 0 if there is none.
 func (s *Set) LargestOf(path string) (bytes int64) {
-	path = canonicalURL(path)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for url, versions := range s.byURL {
-		if p, _, _ := strings.Cut(url, "?"); p == path {
-			for _, v := range versions {
-				if v.size <= layout.MaxSnapshot {
-					bytes = max(bytes, v.size)
-				}
+	for _, url := range s.URLs(path) {
+		for _, v := range s.Versions(url) {
+			if v.size <= layout.MaxSnapshot {
+				bytes = max(bytes, v.size)
 			}
 		}
 	}

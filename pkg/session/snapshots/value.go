@@ -38,7 +38,7 @@ func (s *Set) load(ctx context.Context, snap *Snapshot) (parsedSnapshot, error) 
 			fmt.Errorf("%d bytes are more than the %d allowed", snap.size, layout.MaxSnapshot)), nil
 	}
 	var p parsedSnapshot
-	err := error(nil)
+	var err error
 	small := snap.size <= usualBytes/4 // parsed it takes several times as much
 	if small {
 		p, err = s.loadWithin(ctx, snap, budget.Parse, usualBytes)

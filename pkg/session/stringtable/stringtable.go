@@ -163,9 +163,7 @@ func (t *Table) Greater(a, b ID) ID {
 	switch {
 	case a == b || b == 0:
 		return a
-	case a == 0:
-		return b
-	case bytes.Compare(t.Get(a), t.Get(b)) < 0:
+	case a == 0 || bytes.Compare(t.Get(a), t.Get(b)) < 0:
 		return b
 	}
 	return a

@@ -302,7 +302,8 @@ func (b *lineageBuilder) actorAbove(task, calls int32) int32 {
 	return i
 }
 
-// createdMillis is when the attempt was submitted, Unix milliseconds; 0 if that is not known.
+// createdMillis is when the attempt was submitted, Unix milliseconds as Ray's `ns // 1e6` gives them, which has ns as a
+// float first; 0 if that is not known.
 func (r Row) createdMillis() int64 {
 	at := r.p.times[argsColumn][r.i]
 	if !r.p.entered(int(r.i), argsColumn) || at > r.at {

@@ -176,10 +176,12 @@ func (t *Table) pages(q Query, part Part, from, to int, backwards bool) iter.Seq
 	if from == to {
 		end = first
 	}
-	// Whole pages are cached, and scan columns alone; other parts are read for this query only.
+	// Whole pages are cached, and scan columns alone; other parts are read for this query only. Before the end, a row's
+	// state needs the times of all states.
+	needsAll := q.At != 0 || part == AllParts || filtered == AllParts
+	keepsAll := part == ScanPart && filtered != ScanPart && t.allCellsFit() // read once, also for the next query
 	switch {
-	case t.source == nil || q.At != 0 || part == AllParts || filtered == AllParts,
-		part == ScanPart && filtered != ScanPart && t.allCellsFit(): // read once and kept, for the next query
+	case t.source == nil || needsAll || keepsAll:
 		return t.wholePages(first, end, backwards)
 	case part == ScanPart && filtered == ScanPart:
 		ahead := 2 * runtime.GOMAXPROCS(0) // half of them wait for the store
