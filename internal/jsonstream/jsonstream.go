@@ -108,8 +108,8 @@ func (r *Reader) More() bool {
 	return r.d.More()
 }
 
-// Values returns at least how many values JSON, or a part of it, has: a value begins after each of these characters,
-// which may also be in texts.
+// Values is how many values JSON, or a part of it, has at most besides the outermost: each begins after one of these
+// characters, which may also be in texts.
 func Values(text []byte) int {
 	return bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) + bytes.Count(text, []byte(","))
 }
@@ -117,7 +117,7 @@ func Values(text []byte) int {
 // Lenient decodes a document, or part of one. A field that has another type counts as missing.
 func Lenient(text []byte, into any) error {
 	err := json.Unmarshal(text, into)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+	if _, wrong := errors.AsType[*json.UnmarshalTypeError](err); wrong {
 		return nil
 	}
 	return err

@@ -125,13 +125,13 @@ func (g *Glob) Matches(p string) bool {
 	if len(g.parts) == 0 {
 		return false // the pattern was ".": the folder itself, which is no path below it
 	}
-	parts, matched := len(g.parts), len(names)
+	parts, elements := len(g.parts), len(names)
 	open := g.parts[parts-1].anyNames
 	if open {
 		// ** at the end matches what is below a folder, not the folder itself: at least the last name is left to it.
-		parts, matched = parts-1, matched-1
+		parts, elements = parts-1, elements-1
 	}
-	return matchItems(parts, matched, func(i int) bool { return g.parts[i].anyNames },
+	return matchItems(parts, elements, func(i int) bool { return g.parts[i].anyNames },
 		func(i, n int) bool { return g.parts[i].matches(names[n]) }, open)
 }
 

@@ -28,11 +28,10 @@ func Load(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) error {
 
 // LoadKnown is Load for programs that may get settings of a later version. The two errors divide what is wrong: unknown
 // names the variables, and the names in the file, that are no settings; mistakes has the rest. known has further flag
-// sets, whose settings are not unknown. given notes what a flag, a variable or the file has set, in this order: the
-// first one counts.
+// sets, whose settings are not unknown.
 func LoadKnown(fs *pflag.FlagSet, environ []string, known ...*pflag.FlagSet) (unknown, mistakes error) {
 	settings := allSettings(fs)
-	given := map[*setting]bool{}
+	given := map[*setting]bool{} // by a flag, a variable or the file, in this order: the first one counts
 	for _, s := range settings {
 		changed, err := s.givenAsFlag()
 		mistakes = errors.Join(mistakes, err)

@@ -92,31 +92,6 @@ func (t *Table) KeepFooter() (bytes int64) {
 // bytesBetween returns the bytes [from, to) of the file, which must have been read.
 func (t *Table) bytesBetween(from, to int64) []byte { return t.data[from-t.from : to-t.from] }
 
-// Each calls read for each chunk of a column, after it has taken the memory that the column's values need, and rowBytes
-// for each row. All of the table must have been read.
-func (t *Table) Each(name string, rowBytes int64, read func(c *Chunk, data []byte) error) error {
-	column := t.ColumnIndex(name)
-	if column < 0 {
-		return fmt.Errorf("%s: %w", t.Key, malformed("there is no column %s", name))
-	}
-	for g := range t.Groups {
-		// Twice, because slices that have grown leave their old arrays to the garbage collector.
-		if err := t.Take(2 * min(t.Groups[g].Chunks[column].Plain, math.MaxInt64/2)); err != nil {
-			return err
-		}
-	}
-	if err := t.Take(int64(t.Rows) * rowBytes); err != nil {
-		return err
-	}
-	for g := range t.Groups {
-		c := &t.Groups[g].Chunks[column]
-		if err := read(c, t.bytesBetween(c.From, c.To)); err != nil {
-			return fmt.Errorf("read %s: %w", t.Key, err)
-		}
-	}
-	return nil
-}
-
 // Texts returns the values of a column of byte strings.
 func (t *Table) Texts(name string) ([][]byte, error) {
 	const slice = 24 + 8 // bytes of a slice's header, and of its length and end while a page is read
@@ -136,15 +111,30 @@ func (t *Table) Texts(name string) ([][]byte, error) {
 // Int64s reads a column of numbers.
 func (t *Table) Int64s(name string) ([]int64, error) { return columnOf(t, name, 8, (*Chunk).Int64s) }
 
-// columnOf reads a whole column with read. valueBytes is the memory that one of its values takes.
+// columnOf reads a whole column, each chunk with read, after it has taken the memory for it: valueBytes for each value,
+// and what read needs. All of the table must have been read.
 func columnOf[V any](t *Table, name string, valueBytes int64,
-	read func(c *Chunk, data []byte, out []V) ([]V, error)) (all []V, err error) {
-	err = t.Each(name, valueBytes, func(c *Chunk, data []byte) (err error) {
-		if all == nil { // with one allocation for all: what grows takes more than was taken
-			all = make([]V, 0, t.Rows)
+	read func(c *Chunk, data []byte, out []V) ([]V, error)) ([]V, error) {
+	column := t.ColumnIndex(name)
+	if column < 0 {
+		return nil, fmt.Errorf("%s: %w", t.Key, malformed("there is no column %s", name))
+	}
+	for g := range t.Groups {
+		// Twice, because slices that have grown leave their old arrays to the garbage collector.
+		if err := t.Take(2 * min(t.Groups[g].Chunks[column].Plain, math.MaxInt64/2)); err != nil {
+			return nil, err
 		}
-		all, err = read(c, data, all)
-		return err
-	})
-	return all, err
+	}
+	if err := t.Take(int64(t.Rows) * valueBytes); err != nil {
+		return nil, err
+	}
+	all := make([]V, 0, t.Rows) // one allocation: what grows takes more than was taken
+	for g := range t.Groups {
+		c := &t.Groups[g].Chunks[column]
+		var err error
+		if all, err = read(c, t.bytesBetween(c.From, c.To), all); err != nil {
+			return nil, fmt.Errorf("read %s: %w", t.Key, err)
+		}
+	}
+	return all, nil
 }

@@ -27,8 +27,8 @@ type builder struct {
 	workMemory   *allowance              // for what is needed until the block is complete
 	stop         context.CancelCauseFunc // ends the reading, for the given reason
 
-	err         error // why the rest is not taken
-	table       []builderTable
+	err         error         // why the rest is not taken
+	table       []tableTarget // those of the table that is read, by their index in it
 	targets     []builderTarget
 	ofID        map[uint32]int // index of a target in these, by its id
 	series      []builderSeries
@@ -41,8 +41,8 @@ type builder struct {
 	working    int64 // bytes taken from workMemory
 }
 
-// builderTable is a target of the table that is being read.
-type builderTable struct {
+// tableTarget is a target of the table that is being read.
+type tableTarget struct {
 	labels []samples.Label
 	target int  // its index in the builder's targets; -1 if the reading has failed
 	read   bool // the table had a read of it
@@ -118,12 +118,6 @@ func (b *builder) giveBack(bytes int64) {
 // giveBackWorking gives back the memory that the builder took, but that of the changes, which the block has.
 func (b *builder) giveBackWorking() { b.giveBack(b.working) }
 
-// giveBackAll gives back all memory that the builder took. Its block is not used.
-func (b *builder) giveBackAll() {
-	b.giveBackWorking()
-	b.changeMemory.giveBack(changeBytes * int64(len(b.changes)))
-}
-
 // Start implements samples.Visitor.
 func (b *builder) Start(targets [][]samples.Label) {
 	b.giveBack(tableSeriesBytes * int64(len(b.tableSeries)))
@@ -133,7 +127,7 @@ func (b *builder) Start(targets [][]samples.Label) {
 		if target >= 0 {
 			b.beginPeriod(target)
 		}
-		b.table = append(b.table, builderTable{labels: labels, target: target})
+		b.table = append(b.table, tableTarget{labels: labels, target: target})
 	}
 }
 
@@ -211,8 +205,8 @@ func (b *builder) Read(r *samples.Read) {
 	if b.err != nil {
 		return
 	}
-	table := &b.table[r.Target]
-	target := &b.targets[table.target]
+	inTable := &b.table[r.Target]
+	target := &b.targets[inTable.target]
 	at := uint16(len(target.times)) // the number of this read, below maxReads
 	switch {
 	case len(target.times) == maxReads:
@@ -237,13 +231,13 @@ func (b *builder) Read(r *samples.Read) {
 	for _, series := range r.Ended {
 		b.hideSeries(int32(series), at)
 	}
-	if r.Failed || !table.read {
+	if r.Failed || !inTable.read {
 		b.endOthers(target, r.Failed, at)
 	}
 	if r.Failed {
-		b.beginPeriod(table.target)
+		b.beginPeriod(inTable.target)
 	}
-	table.read = true
+	inTable.read = true
 }
 
 // recordChange records the value v of a series at a read, unless it is the value before. Of several values at one read

@@ -217,10 +217,9 @@ func (d *Database) readBlock(
 		b := newBuilder(d.names, wants, changeMemory, workMemory)
 		b.stop = stop // ends the reading at the builder's first error
 		defer func() {
-			if l.block != nil {
-				b.giveBackWorking()
-			} else {
-				b.giveBackAll()
+			b.giveBackWorking()
+			if l.block == nil {
+				changeMemory.giveBack(changeBytes * int64(len(b.changes)))
 			}
 		}()
 		err = h.visitLines(ctx, d.store, b, workMemory, func(key string, err error) {

@@ -234,7 +234,8 @@ func damageOf(key string, err error) error {
 // parts is more than 1, it does so only for the series of one part, a number below parts. Damage is an error.
 func (p *indexPass) writeNames(ctx context.Context, out *parquet.GenericWriter[sampleRow], names []string, part,
 	parts uint64) error {
-	// The bound is for blocks while they are built, which two are at a time: most take what a change takes afterwards.
+	// A change counts as changeBytes, which it takes while its block is built. Only hoursAtOnce blocks are built at a
+	// time; in the others a change takes less, as p.maxBytes allows.
 	maxBytes := p.maxBytes * changeBytes / indexedChangeBytes
 	const sessionEnded = 0
 	hours := func(context.Context) ([]Hour, error) { return p.hours, nil }

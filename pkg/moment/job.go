@@ -335,6 +335,8 @@ func (b *jobBuilder) withEvents(j Job, byEvents *Job) (_ Job, existed bool) {
 			j.Newer = true
 			j.copyEnd(&Job{Status: jobstatus.Running, Message: statusMessages[jobstatus.Running]})
 		}
+		// A row that counts is of something that existed. One that does not count says when it began, unless events say
+		// that it did not exist yet.
 		return j, !newer || b.isOnlySaved(j.SubmissionID) && b.m.isPast(j.Start)
 	}
 	j.AgentAddress = cmp.Or(j.AgentAddress, byEvents.AgentAddress)

@@ -1,6 +1,7 @@
 package moment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -35,8 +36,7 @@ func (m *Moment) Saved(ctx context.Context, url string) (value any, taken int64,
 // one that does not say when, the time when it was stored counts. It is nil if there is none.
 func (m *Moment) SavedThen(ctx context.Context, url string) (value any, taken int64, err error) {
 	snap, err := m.Session.Snapshots.Last(url, m.At)
-	if err == nil && m.At != 0 && !(snap.Taken != 0 && snap.Taken <= m.At || snap.Taken == 0 && snap.Stored != 0 &&
-		snap.Stored <= m.At) {
+	if err == nil && !m.InTime(cmp.Or(snap.Taken, snap.Stored)) {
 		return nil, 0, nil
 	}
 	return m.Saved(ctx, url)

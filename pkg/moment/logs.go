@@ -163,7 +163,7 @@ type LogFile struct {
 // ignoreMissing returns nil for an error that an object does not exist, or that a part of a log cannot be read, and all
 // others as they are.
 func ignoreMissing(err error) error {
-	if gap := (*chunks.Gap)(nil); errors.Is(err, os.ErrNotExist) || errors.As(err, &gap) {
+	if _, isGap := errors.AsType[*chunks.Gap](err); isGap || errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	return err

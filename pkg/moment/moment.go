@@ -108,17 +108,14 @@ const (
 // Pending is the state of placement groups at first.
 const Pending = "PENDING"
 
-// nsPerMilli is the nanoseconds in a millisecond.
-const nsPerMilli = int64(time.Millisecond)
-
 // wholeMillis returns a time (Unix ns) rounded down to a whole millisecond, as saved rows have it.
-func wholeMillis(ns int64) int64 { return ns - ns%nsPerMilli }
+func wholeMillis(ns int64) int64 { return ns - ns%int64(time.Millisecond) }
 
 // TimeIn returns the time (Unix ns) that an object has under a key in a unit. One before the year 1678 or after 2261 is
 // the nearest that nanoseconds can express.
 func TimeIn(o *pyjson.Object, key string, unit time.Duration) int64 {
-	most := math.MaxInt64 / int64(unit)
-	return min(max(o.Int(key), -most), most) * int64(unit)
+	limit := math.MaxInt64 / int64(unit)
+	return min(max(o.Int(key), -limit), limit) * int64(unit)
 }
 
 // MillisPerSecond is the milliseconds in a second.

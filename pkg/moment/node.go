@@ -83,7 +83,6 @@ func nodeOf(thing Stored[entities.Node, NodeState]) *Node {
 		StateMessage: raylet.String("stateMessage"), Start: TimeIn(raylet, "startTimeMs", time.Millisecond),
 		End: TimeIn(raylet, "endTimeMs", time.Millisecond),
 	}
-	// What does not change in a node's life is taken from either, whatever Overrides says of the state.
 	if e := thing.Events; e != nil {
 		n.IP = cmp.Or(n.IP, e.IP) // Ray's own summary of a dead node may have lost its address
 		n.Hostname = cmp.Or(n.Hostname, e.Hostname)

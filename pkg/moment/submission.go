@@ -3,6 +3,7 @@ package moment
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,9 +107,9 @@ func (e evidence) at(m *Moment) *evidence {
 	for i := len(e.earlier) - 1; i >= 0 && !m.isPast(e.started); i-- {
 		e.jobEvents, e.overtaken, e.again = e.earlier[i], true, i > 0
 	}
-	for _, a := range e.supervisors {
-		x, y := began(a), began(cmp.Or(e.supervisor, a))
-		if x >= y && m.isPast(x) || x < y && !m.isPast(y) || e.supervisor == nil {
+	inOrder := func(a, b *entities.Actor) int { return cmp.Compare(began(a), began(b)) }
+	for _, a := range slices.SortedStableFunc(slices.Values(e.supervisors), inOrder) {
+		if e.supervisor == nil || m.isPast(began(a)) {
 			e.supervisor = a
 		}
 	}

@@ -35,10 +35,11 @@ func (s *Session) Refresh(ctx context.Context) (*Session, error) {
 	}
 	grown := src.grownStreams(found.events)
 	changed := found.sources.Fingerprint != latest.fingerprint
-	// The tables are also made of what snapshots say of deaths and, of old Rays, of the names of logs. Those of an ended
-	// session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
+	// The tables are also made of what snapshots say of deaths and, of old Rays, of the names of logs. Those of an
+	// ended session are rebuilt whatever changed, because clients cache its answers by its fingerprint.
 	runs := found.life.End.IsZero()
-	sameTables := len(grown) == 0 && (!changed || runs && latest.hasDeathsOf(found.snapshots) && latest.hasLogsOf(found))
+	sameTables := len(grown) == 0 &&
+		(!changed || runs && latest.hasDeathsOf(found.snapshots) && latest.hasLogsOf(found))
 	switch {
 	case src.index.used && changed, src.isReplaced(grown):
 		// The new source continues from the index, or from a newer one, and lists the events again.

@@ -60,7 +60,7 @@ func (f *finder) nextCandidate(ctx context.Context, pos int) (at, size int, ok b
 		if end-pos > maxPiece {
 			return pos, 0, true // a long line: find looks at ctx while it searches it, FindIndex here would not
 		}
-		if found := f.re.FindIndex(f.block[pos:end]); found != nil && pos+found[0] < len(f.block) {
+		if found := f.re.FindIndex(f.block[pos:end]); found != nil && pos+found[0] < len(f.block) { // in a line
 			return pos + found[0], 0, true
 		}
 		pos = end

@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"regexp/syntax"
@@ -27,11 +28,7 @@ func (m moments) count() float64 { return math.Floor(m.span/m.step) + 1 }
 
 // ofSubquery returns the moments of a subquery that is evaluated for each of these.
 func (m moments) ofSubquery(n *parser.SubqueryExpr) moments {
-	step := noStep
-	if n.Step > 0 {
-		step = n.Step
-	}
-	return moments{m.span + float64(n.Range.Milliseconds()), float64(step.Milliseconds())}
+	return moments{m.span + float64(n.Range.Milliseconds()), float64(cmp.Or(n.Step, noStep).Milliseconds())}
 }
 
 // costOf returns the cost of evaluating a node at some moments. Operands are evaluated one after the other, and held
@@ -281,13 +278,13 @@ func (e *evaluation) binaryCost(n *parser.BinaryExpr, at moments) *cost {
 // step. pairs are the bytes that the engine keeps for the pairs that matched at any step: the labels of both series,
 // and those of the result, which are the left one's.
 func oneToOne(m *parser.VectorMatching, left, right *cost, steps float64) (c *cost, pairs float64) {
+	lefts, rights := left.partners(m, steps), right.partners(m, steps)
 	c = left.relabeledCost()
-	c.series = min(left.series, right.series*left.partners(m, steps))
-	if m.On || len(m.MatchingLabels) > 0 {
+	c.series = min(left.series, right.series*lefts)
+	if m.On || len(m.MatchingLabels) > 0 { // the result lacks labels that may have told groups apart
 		c.groups = nil
 	}
-	rights := right.partners(m, steps)
-	pairs = 2*left.allLabelBytes()*rights + right.allLabelBytes()*left.partners(m, steps) + left.series*rights*nodeBytes
+	pairs = 2*left.allLabelBytes()*rights + right.allLabelBytes()*lefts + left.series*rights*nodeBytes
 	return c, pairs
 }
 

@@ -153,8 +153,7 @@ func metadata(ctx context.Context, q *request) (*result, error) {
 			return nil, ofStore(ctx, err)
 		}
 		for name, m := range found {
-			d := described{Type: m.Type, Help: m.Help}
-			d.Type = cmp.Or(d.Type, "unknown")
+			d := described{Type: cmp.Or(m.Type, "unknown"), Help: m.Help}
 			if metric != "" && metric != name || len(all[name]) >= limitPerMetric || slices.Contains(all[name], d) {
 				continue
 			}

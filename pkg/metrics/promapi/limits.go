@@ -1,6 +1,7 @@
 package promapi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp/syntax"
@@ -99,10 +100,7 @@ func checkSubqueries(expression parser.Expr, span, limit int64) error {
 // More than limit are refused.
 func addSteps(node parser.Node, span, sum, limit int64) (int64, error) {
 	if q, ok := node.(*parser.SubqueryExpr); ok {
-		step := noStep.Milliseconds()
-		if q.Step != 0 {
-			step = q.Step.Milliseconds()
-		}
+		step := cmp.Or(q.Step, noStep).Milliseconds()
 		if step < 1 {
 			return 0, errors.New("the step of a subquery has to be at least 1 ms")
 		}
