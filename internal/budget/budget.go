@@ -206,7 +206,6 @@ func (b *Budget) Reserve(ctx context.Context, p Part, bytes int64) (release func
 	}), nil
 }
 
-// reserveOwn reserves bytes of what a caller may have of a part.
 func (b *Budget) reserveOwn(ctx context.Context, p Part, key string, bytes int64) (leave func(), err error) {
 	part := &b.pools[p]
 	part.mu.Lock()

@@ -150,7 +150,6 @@ func (b *block) noteLastUnended() {
 	}
 }
 
-// copyRow appends a row of another block.
 func (b *block) copyRow(from *block, i int) {
 	b.text = append(b.text, from.text[from.textFrom(i):from.rows[i].textEnd]...)
 	r := from.rows[i]

@@ -36,7 +36,6 @@ const sumsPage = 1024
 
 func (s *sums) at(i int) *sum { return &s.pages[i/sumsPage][i%sumsPage] }
 
-// add begins a new sum.
 func (s *sums) add(newest place) {
 	if s.len%sumsPage == 0 {
 		s.pages = append(s.pages, new([sumsPage]sum))
@@ -157,7 +156,6 @@ func (l *list) byOwner() func(r *row, next int) int {
 	}
 }
 
-// groupOf converts a sum to a Group.
 func (l *list) groupOf(q *Query, s *sum) Group {
 	namespace, name := l.namesOf(q, s)
 	r := l.row(s.newest)
@@ -168,7 +166,6 @@ func (l *list) groupOf(q *Query, s *sum) Group {
 	}
 }
 
-// namesOf returns a group's namespace and name.
 func (l *list) namesOf(q *Query, s *sum) (namespace, name string) {
 	r := l.row(s.newest)
 	c := &l.names.clusters[r.cluster]

@@ -169,10 +169,8 @@ func (l *list) running(now int64) iter.Seq[place] {
 
 func (l *list) row(p place) *row { return &l.blocks[p.block].rows[p.row] }
 
-// searchText returns a row's text for searches.
 func (l *list) searchText(p place) string { return l.blocks[p.block].searchText(int(p.row)) }
 
-// ref returns the name of a row's session.
 func (l *list) ref(p place) layout.Session {
 	return l.names.ref(l.row(p).cluster, string(l.blocks[p.block].sessionName(int(p.row))))
 }

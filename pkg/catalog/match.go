@@ -16,7 +16,6 @@ type rowSet [blockRows / 64]uint64
 func (s *rowSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
 func (s *rowSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
 
-// addFirst adds the first n rows.
 func (s *rowSet) addFirst(n int) {
 	for i := range n / 64 {
 		s[i] = ^uint64(0)

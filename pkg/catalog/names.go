@@ -88,7 +88,6 @@ func (n *names) numberOfCluster(ref layout.Session) uint32 {
 	return number
 }
 
-// ref returns the name of a cluster's session.
 func (n *names) ref(number uint32, session string) layout.Session {
 	c := n.clusters[number]
 	return layout.Session{

@@ -218,7 +218,6 @@ func (r *Reader) endBody() {
 	r.endChunk()
 }
 
-// endChunk ends the current chunk for good.
 func (r *Reader) endChunk() {
 	r.closeBody()
 	if r.opts.OnChunk != nil {

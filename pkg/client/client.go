@@ -149,7 +149,6 @@ func (b *boundedAnswer) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// unreadableError is the error about an answer that cannot be decoded.
 func (c *Client) unreadableError(err error) error {
 	return fmt.Errorf("the answer of %s cannot be read (%w): is it a history server, and as new as this program? "+
 		"`historyserver --version` tells this program's version",

@@ -148,7 +148,6 @@ func (s *sessions) prepareStream(ctx context.Context, stream string) error {
 	return s.storeMarker(ctx, name)
 }
 
-// nameIn returns the name of the session that a stream belongs to.
 func (s *sessions) nameIn(stream string) (string, error) {
 	rest, ok := strings.CutPrefix(stream, s.opts.Root+"/"+s.opts.Cluster+"_"+s.opts.Namespace+"/")
 	name, _, found := strings.Cut(rest, "/")
@@ -238,7 +237,6 @@ func (s *sessions) getForChange(name string) *knownSession {
 	return f
 }
 
-// updateState changes the state of a session and writes the state file.
 func (s *sessions) updateState(name string, change func(*knownSession)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -188,7 +188,6 @@ func LeaveToRay(folder, rayTmpDir string) error {
 	return nil
 }
 
-// isWithin says whether path is folder, or is below it.
 func isWithin(path, folder string) bool {
 	const separator = string(filepath.Separator)
 	return path == folder || strings.HasPrefix(path, strings.TrimSuffix(folder, separator)+separator)

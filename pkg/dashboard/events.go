@@ -91,7 +91,6 @@ func clusterEvents(w http.ResponseWriter, r *Request) error {
 	return writeOK(w, "Job events fetched.", "jobId", job, "events", events)
 }
 
-// eventTime returns the time of an event in the time zone of the cluster.
 func eventTime(event *pyjson.Object, zone *time.Location) string {
 	return time.Unix(event.Int("timestamp"), 0).In(zone).Format("2006-01-02 15:04:05")
 }

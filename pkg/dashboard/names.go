@@ -24,7 +24,6 @@ func googleStyle(o *pyjson.Object) *pyjson.Object {
 	}).(*pyjson.Object)
 }
 
-// camelKeys returns a map with its keys in camelCase.
 func camelKeys[V any](m map[string]V) map[string]V {
 	styled := make(map[string]V, len(m))
 	for k, v := range m {

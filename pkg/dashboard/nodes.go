@@ -199,7 +199,6 @@ func readSummaries(r *Request) (nodeSummaries, error) {
 	return all, showHardware(r, all)
 }
 
-// withNodeState returns a node's row with a state by events.
 func withNodeState(row *pyjson.Object, s *moment.NodeState) *pyjson.Object {
 	row, raylet := row.Clone(), row.Object("raylet").Clone()
 	setNodeState(raylet, s)

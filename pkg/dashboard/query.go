@@ -157,7 +157,6 @@ func (set rowSet) passesAll(row *pyjson.Object, filters []typedFilter) (bool, er
 	return true, nil
 }
 
-// filterColumns are the names of the columns that filters may name.
 func (set rowSet) filterColumns() (names []string) {
 	for _, c := range set.columns {
 		if c.filterable {

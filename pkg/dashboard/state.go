@@ -91,7 +91,6 @@ func rowOf[T any](fields []field[T], thing *T, saved *pyjson.Object, newer bool)
 	return row
 }
 
-// columnsOf returns the columns of fields.
 func columnsOf[T any](fields []field[T]) []column {
 	all := make([]column, len(fields))
 	for i, f := range fields {
@@ -288,7 +287,6 @@ func (s selection) reply() stateReply {
 	}
 }
 
-// write writes the rows, with the columns shown.
 func (s selection) write(out *stream) {
 	out.list(len(s.rows), func(i int) {
 		out.object(func(yield func(string, any) bool) {

@@ -151,7 +151,6 @@ func (b *builder) addTarget(labels []samples.Label) int {
 	return i
 }
 
-// beginPeriod begins a period of a target.
 func (b *builder) beginPeriod(target int) {
 	b.lastPeriod++
 	b.targets[target].period = b.lastPeriod

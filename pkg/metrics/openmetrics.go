@@ -158,7 +158,6 @@ func (o *openMetrics) writeSeries(ctx context.Context, s *Series, after int64) e
 	return context.Cause(ctx)
 }
 
-// appendSeries appends a series' name and labels.
 func appendSeries(out []byte, l labels.Labels) []byte {
 	out = append(out, l.Get(model.MetricNameLabel)...)
 	separator := byte('{')

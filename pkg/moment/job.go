@@ -208,7 +208,6 @@ type jobBuilder struct {
 	evidence    map[string]*evidence
 }
 
-// savedJob reads a job from a saved row of /api/jobs/.
 func savedJob(row *pyjson.Object) Job {
 	j := Job{
 		ID: row.String("job_id"), SubmissionID: row.String("submission_id"), Entrypoint: row.String("entrypoint"),

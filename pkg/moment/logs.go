@@ -111,7 +111,6 @@ func (n *LogNames) add(node rayid.Node, path string) {
 // them.
 var eventSources = []string{"COMMON", "CORE_WORKER", "GCS", "RAYLET", "CLUSTER_LIFECYCLE", "AUTOSCALER", "JOBS"}
 
-// isEventFile reports whether the log at a path has cluster events.
 func isEventFile(p string) bool {
 	dir, name := path.Split(p)
 	return dir == "events/" && strings.HasSuffix(name, ".log") &&

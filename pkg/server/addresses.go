@@ -143,7 +143,6 @@ func submissionOf(rayJob string, texts []string) string {
 	return ids[0]
 }
 
-// redirectToJob redirects to a page of a session.
 func redirectToJob(w http.ResponseWriter, r *http.Request, e catalog.Entry, page string) {
 	browser.Redirect(w, http.StatusFound, browser.Root(r)+e.Ref.Path()+page)
 }

@@ -122,7 +122,6 @@ func (s *Server) compare(r *http.Request, chosen choice) (*compare.Report, error
 	return report, err
 }
 
-// addCosts adds to a page the costs of its runs, by the configured prices.
 func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 	page.Prices = s.opts.Fleet.Prices
 	refs := make([]layout.Session, len(page.Runs))

@@ -9,7 +9,6 @@ import (
 	"github.com/rayhistory/historyserver/pkg/server/logs"
 )
 
-// addLogs adds what is about a session's logs.
 func (s *Server) addLogs(ws *restful.WebService) {
 	s.addSessionPage(ws, "/search", logs.SearchPageParams, s.withLoadedSession(s.logs.SearchPage))
 	s.addSessionPage(ws, "/logs", logs.MergedLogsParams, s.withLoadedSession(s.logs.MergedLogs), "log")

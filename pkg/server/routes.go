@@ -268,7 +268,6 @@ func (s *Server) addOwn(ws *restful.WebService) {
 	})
 }
 
-// recordRoute is a filter that records which route took the request.
 func recordRoute(req *restful.Request, resp *restful.Response, chain *restful.FilterChain) {
 	if req.SelectedRoute() != nil {
 		writer.RecorderOf(req.Request).Route = req.SelectedRoutePath()

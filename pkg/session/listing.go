@@ -48,7 +48,6 @@ func (v *listingVersion) add(o blob.Object) {
 	}
 }
 
-// list lists the session's objects.
 func (s *source) list(ctx context.Context) (*listing, error) {
 	return s.sortObjects(ctx, s.store.List(ctx, layout.Prefix(s.root, s.ref), blob.ListOptions{}))
 }

@@ -167,7 +167,6 @@ func (s *source) completeListing(ctx context.Context, found *listing) error {
 	return nil
 }
 
-// loadEvents replays the session's events.
 func (s *source) loadEvents(ctx context.Context, found *listing) (*Session, error) {
 	tables := tasktable.NewBuilder()
 	tables.Reserve = s.opts.Reserve

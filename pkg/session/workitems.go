@@ -99,7 +99,6 @@ func (s *source) hasLines(ctx context.Context, stream *chunks.Stream) (bool, err
 // there.
 const itemOverlap = 64 << 10
 
-// newReader reads a work item.
 func (s *source) newReader(ctx context.Context, prefetcher *chunks.Prefetcher, item workItem) *chunks.Reader {
 	opts := chunks.Options{
 		From: item.from, Prefetcher: prefetcher,

@@ -90,7 +90,6 @@ func (p Compare) Suggested() (chips []Suggestion) {
 	return chips
 }
 
-// isCompared says whether a run is one of the compared sessions.
 func (p Compare) isCompared(run Run) bool {
 	return slices.ContainsFunc(p.Sides(), func(s *compare.Side) bool {
 		return s.Namespace == run.Ref.Namespace && s.Cluster == run.Ref.Cluster && s.Session == run.Ref.Name

@@ -279,7 +279,6 @@ func (s *Sender) anyMayWant(e catalog.Entry) bool {
 	return slices.ContainsFunc(s.targets, func(t *target) bool { return t.mayWant(e.Ref, e.End) })
 }
 
-// warnStore counts an error of the store, and logs it now and then.
 func (s *Sender) warnStore(text string, err error) {
 	s.metrics.errors.Inc()
 	s.storeLog.Warn(time.Now(), text, err)

@@ -107,7 +107,6 @@ func writeComparison(w io.Writer, r *compare.Report) {
 	}
 }
 
-// sideName is the job's name, or the session's.
 func sideName(s *compare.Side) string {
 	if s.Job != nil {
 		return s.Job.Name()

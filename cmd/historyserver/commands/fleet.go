@@ -96,7 +96,6 @@ type fleetWriter struct {
 	begun    bool // something is written, below which a section needs an empty line
 }
 
-// writeAll writes the totals, and the tables that have rows.
 func (f *fleetWriter) writeAll() {
 	f.totals()
 	for _, name := range fleet.Tables {
@@ -150,7 +149,6 @@ func (f *fleetWriter) totals() {
 	writeRow(f.w, "all", f.hours(t.Hours))
 }
 
-// days writes the sessions of each day by outcome.
 func (f *fleetWriter) days() {
 	heads := []any{"DAY", "SESSIONS"}
 	for outcome := range f.r.Total.Each() {
@@ -201,7 +199,6 @@ func (f *fleetWriter) usage(used []fleet.Usage, nameHead, runsHead string, name 
 	}
 }
 
-// slowerJobs writes the jobs that became slower.
 func (f *fleetWriter) slowerJobs() {
 	f.beginTable(len(f.r.Slower), "JOBS THAT BECAME SLOWER", "RUNS", "MEAN", "RUNS AFTER", "MEAN AFTER", "RATIO")
 	for _, s := range f.r.Slower {
@@ -210,7 +207,6 @@ func (f *fleetWriter) slowerJobs() {
 	}
 }
 
-// sessions writes the sessions that used most.
 func (f *fleetWriter) sessions() {
 	f.beginTable(len(f.r.Sessions), "MOST EXPENSIVE SESSIONS", "DURATION", "OUTCOME", f.hourHeads())
 	for _, s := range f.r.Sessions {

@@ -128,7 +128,6 @@ func (o *operator) reportLeftOut(lines int64, what, flags string) {
 // such as the session's name above its matches.
 type matchPrinter struct{ w io.Writer }
 
-// print prints a record.
 func (p *matchPrinter) print(record logsearch.Record) error {
 	switch r := record.(type) {
 	case *logsearch.Begin:

@@ -201,7 +201,6 @@ func (l *login) terminal() (file *os.File, ok bool) {
 	return file, ok && term.IsTerminal(int(file.Fd()))
 }
 
-// askTerminal asks a question that is answered with a line.
 func (l *login) askTerminal(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(l.errOut, question)
 	line, err := readUntil(ctx, func() ([]byte, error) { return bufio.NewReader(l.in).ReadBytes('\n') })

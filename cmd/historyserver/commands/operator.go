@@ -274,7 +274,6 @@ func (o *operator) describedOne(ctx context.Context, name string) (catalog.Entry
 	return described[0], err
 }
 
-// listObjects lists the stored objects of a session.
 func (o *operator) listObjects(ctx context.Context, ref layout.Session) (*inventory.Session, error) {
 	return inventory.List(ctx, o.store, o.storage.Root, ref)
 }

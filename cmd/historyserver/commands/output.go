@@ -23,7 +23,6 @@ type named struct {
 	Session   string `json:"session"`
 }
 
-// nameOf returns a session's name.
 func nameOf(ref layout.Session) named { return named{ref.Namespace, ref.Cluster, ref.Name} }
 
 func (n named) String() string { return n.Namespace + "/" + n.Cluster + "/" + n.Session }

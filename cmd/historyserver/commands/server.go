@@ -31,7 +31,6 @@ func (s *Server) AddFlags(fs *pflag.FlagSet, byDefault, usage string) {
 	settings.Secret(fs, "token")
 }
 
-// flags are the flags of commands that can ask a server instead of the store.
 func (s *Server) flags() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("", pflag.ContinueOnError)
 	fs.SortFlags = false

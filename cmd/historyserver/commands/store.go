@@ -214,7 +214,6 @@ func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit
 // sessions.
 const maxNotes = 100_000
 
-// readNotes reads all notes.
 func (o *operator) readNotes(ctx context.Context) (*notes.Book, error) {
 	book := notes.NewBook(notes.BookOptions{Store: o.store, Root: o.storage.Root, Max: maxNotes, Log: o.log})
 	return book, book.Refresh(ctx)

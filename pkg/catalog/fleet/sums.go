@@ -123,7 +123,6 @@ func hoursOf(f *packs.Facts) (sum Hours, ok bool) {
 	return sum, true
 }
 
-// add adds a share of other hours.
 func (h *Hours) add(other *Hours, share float64) {
 	h.Node += share * other.Node
 	h.Cost += share * other.Cost

@@ -141,7 +141,6 @@ type textColumn struct {
 	ends []uint32 // where each row's text ends in all
 }
 
-// read fills the column from the bytes of a column chunk.
 func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
 	t.ends = make([]uint32, 0, rows)
 	var all []byte
@@ -156,7 +155,6 @@ func (t *textColumn) read(c *tablefile.Chunk, data []byte, rows int) error {
 	return err
 }
 
-// at returns the text of a row.
 func (t *textColumn) at(row int) string {
 	from := uint32(0)
 	if row > 0 {

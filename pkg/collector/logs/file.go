@@ -224,7 +224,6 @@ type prefix struct {
 	sum uint64
 }
 
-// readStart reads the first bytes of f, at most maxPrefix.
 func readStart(f io.ReaderAt) ([]byte, error) { return readAt(f, 0, maxPrefix) }
 
 func readAt(f io.ReaderAt, at, n int64) ([]byte, error) {

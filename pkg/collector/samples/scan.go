@@ -94,7 +94,6 @@ func (s *scanner) optionalKey(name string) bool {
 	return false
 }
 
-// expectEnd reads the end of the line.
 func (s *scanner) expectEnd() {
 	s.expect('}')
 	if s.err == nil && s.at != len(s.data) && string(s.data[s.at:]) != "\n" {

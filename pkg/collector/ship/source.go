@@ -51,7 +51,6 @@ type Group struct {
 	Logs bool
 }
 
-// chunkKey is the key of the stream's chunk at offset.
 func (g *Group) chunkKey(stream string, offset int64) string {
 	if g.Logs {
 		return layout.LogChunkKey(stream, offset, g.Compression)

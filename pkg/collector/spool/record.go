@@ -181,7 +181,6 @@ func (w *window) readRecord(offset int64) (record, error) {
 	return r, nil
 }
 
-// checksumAt returns the checksum of n bytes at offset, which it reads through buf.
 func checksumAt(f io.ReaderAt, offset, n int64, buf []byte) (uint32, error) {
 	var sum uint32
 	for n > 0 {

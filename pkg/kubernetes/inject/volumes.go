@@ -100,7 +100,6 @@ func (n *rayNode) warnCommon(pod map[string]any, holder mount, role string) {
 	}
 }
 
-// mountsOf returns a container's volume mounts.
 func mountsOf(container map[string]any) ([]mount, error) {
 	items, err := list(container, "volumeMounts")
 	if err != nil {
@@ -126,7 +125,6 @@ func deepestMount(mounts []mount, folder string) mount {
 	return best
 }
 
-// isWithin reports whether p is dir or is below it.
 func isWithin(dir, p string) bool {
 	return dir != "/" && (p == dir || strings.HasPrefix(p, dir+"/"))
 }

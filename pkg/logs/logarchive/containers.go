@@ -13,7 +13,6 @@ import (
 // zipFiles are the files of a zip archive.
 type zipFiles struct{ *zip.Writer }
 
-// beginZip begins a zip archive.
 func beginZip(w io.Writer) (container, error) {
 	archive := zip.NewWriter(w)
 	archive.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser,
@@ -62,7 +61,6 @@ func (t *tarFiles) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// endFile ends the current file.
 func (t *tarFiles) endFile() error {
 	var zeros [32 << 10]byte
 	for t.missing > 0 {

@@ -77,7 +77,6 @@ func (q *Query) Prepare() error {
 	return err
 }
 
-// hasTimeRange says whether the query has a range of time.
 func (q *Query) hasTimeRange() bool { return q.From != 0 || q.To != 0 }
 
 // inTimeRange says whether a moment is in the query's range of time.

@@ -168,7 +168,6 @@ func (s *scanner) searchLines(ctx context.Context, end int) error {
 	return nil
 }
 
-// reportMatch reports a line if it passes the filters.
 func (s *scanner) reportMatch(begin, after int, text []byte, from, to int) {
 	f := found{line: s.line, length: int64(len(text))}
 	f.header = s.headerAt(begin, text, from)

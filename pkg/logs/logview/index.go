@@ -129,7 +129,6 @@ func (x *Index) Offset(ctx context.Context, f *sessionlogs.File, line int64) (in
 	return f.Size(), nil
 }
 
-// countLineEnds counts the line ends in a range.
 func countLineEnds(ctx context.Context, f *sessionlogs.File, encoding logline.Encoding, from, to int64) (int64, error) {
 	ends := lineEnds{encoding: encoding, left: math.MaxInt64}
 	err := f.WriteRuns(ctx, ends.writerAt, from, to)

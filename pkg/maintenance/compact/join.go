@@ -136,7 +136,6 @@ func (j *joining) copyChunk(w io.Writer, c chunks.Chunk) (int64, error) {
 	return io.Copy(w, body)
 }
 
-// read reads some of the stream's chunks, from an offset of the stream.
 func (j *joining) read(offset int64, some ...chunks.Chunk) *chunks.Reader {
 	stream := &chunks.Stream{Key: j.stream.Key, Kind: j.stream.Kind, Chunks: some}
 	return chunks.NewReader(j.ctx, j.store, stream, chunks.Options{From: offset, Exact: true})

@@ -59,7 +59,6 @@ type cost struct {
 	exact, shared bool
 }
 
-// allLabelBytes returns the bytes of all labels.
 func (c *cost) allLabelBytes() float64 { return c.stored + c.series*c.writtenLabels() }
 
 // writtenLabels returns the bytes of the labels in one series that the expression wrote.

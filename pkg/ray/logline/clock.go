@@ -132,7 +132,6 @@ func (m *moment) onDate(clock *Clock, year, month, day int) (ns int64, ok bool) 
 	return t.UnixNano() - int64(m.east)*int64(time.Second), true
 }
 
-// zoneOrUTC returns the zone of times without one.
 func (c *Clock) zoneOrUTC() *time.Location {
 	if c.Zone == nil {
 		return time.UTC

@@ -64,7 +64,6 @@ func leadingCapitals(b []byte) []byte {
 	return b[:n]
 }
 
-// leadingLetters are the letters that b starts with.
 func leadingLetters(b []byte) []byte {
 	n := 0
 	for n < len(b) && isLetter(b[n]) {

@@ -57,7 +57,6 @@ func (f *namespaceFile) allows(ctx context.Context, id Identity, namespace strin
 		func(group string) bool { return sees(known.groups[group]) }), nil
 }
 
-// parse reads the file's rules.
 func (f *namespaceFile) parse(context.Context) (rules, error) {
 	data, err := settings.ReadFile(f.path)
 	if err != nil {

@@ -63,7 +63,6 @@ func parseListQuery(v url.Values, now time.Time) (listQuery, error) {
 	return q, form.Err
 }
 
-// webQuery returns the query as the page's form and links need it.
 func (q listQuery) webQuery() web.Query {
 	filter := catalog.FilterForm(q.Given)
 	// The page's lists of kinds and findings select an option by its exact spelling, so these two have the parsed

@@ -216,7 +216,6 @@ var errCounting = &problem.Problem{
 	Advice: "Reload the page: counting continues where it stopped.",
 }
 
-// noLogProblem is the answer to a request for a log that is not stored.
 func noLogProblem(node rayid.Node, file string) *problem.Problem {
 	return &problem.Problem{
 		Status: http.StatusNotFound, Title: "This log is not stored",

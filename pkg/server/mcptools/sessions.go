@@ -117,7 +117,6 @@ type fleet struct {
 	Top int    `json:"top,omitempty" jsonschema:"at most so many rows of each table, 10 if not given, 100 at most"`
 }
 
-// fleet is the tool fleet.
 func (t *tools) fleet(ctx context.Context, in fleet) (string, error) {
 	query := in.form()
 	if in.By != "" {

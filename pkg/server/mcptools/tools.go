@@ -246,7 +246,6 @@ type searchLogs struct {
 	Limit      int    `json:"limit,omitempty" jsonschema:"at most so many matches, 50 if not given, 500 at most"`
 }
 
-// searchLogs is the tool search_logs.
 func (t *tools) searchLogs(ctx context.Context, in searchLogs) (string, error) {
 	query := url.Values{
 		"q": {in.Pattern}, "regexp": {strconv.FormatBool(in.Regexp)},

@@ -45,7 +45,6 @@ func (p *Panels) buildReserved(r *dash.Request, build func() web.Panels) (page w
 	return build(), release, nil
 }
 
-// lengthOf estimates the length of a page's texts and elements, in bytes.
 func lengthOf(page web.Panels) (n int64) {
 	add := func(texts ...string) {
 		n += elementBytes

@@ -33,7 +33,6 @@ var entityEvents = func() map[string]entityEvent {
 	return events
 }()
 
-// rowOf is the row of an update's kind.
 func rowOf(u *entities.Update) reflect.Value { return reflect.ValueOf(u.Row()).Elem() }
 
 // readEntity reads an event that is not a task's into d.scratch. If the event lacks the ID of its entity, the result is
@@ -231,7 +230,6 @@ func fieldName(key string) string {
 	return string(name)
 }
 
-// readString reads a string.
 func readString(c *cursor) string { return string(unquote(c.rawString(), nil)) }
 
 // mapOf reads a map; nil if it is empty.

@@ -176,7 +176,6 @@ func newActorRow(e entity, a *entities.Actor) actorRow {
 	return r
 }
 
-// newNodeRow returns a node with its last state.
 func newNodeRow(e entity, n *entities.Node) nodeRow {
 	r := nodeRow{entity: e, NodeID: n.ID.String(), IP: n.IP, Hostname: n.Hostname, StartTime: micros(n.Start)}
 	for _, t := range n.Transitions {
@@ -251,7 +250,6 @@ func newGroupRow(e entity, g *entities.PlacementGroup) groupRow {
 	return r
 }
 
-// newPlatformRow returns an event of the platform.
 func newPlatformRow(e entity, p *entities.PlatformEvent) platformRow {
 	return platformRow{
 		entity: e, EventID: p.ID, Time: micros(p.Time), Severity: p.Severity, ObjectKind: p.ObjectKind,

@@ -144,7 +144,6 @@ func (m *metadata) encode(sources []source) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// checkBelongs returns an error unless a table belongs to this index.
 func (m *metadata) checkBelongs(t *tablefile.Table) error {
 	if generation, _ := t.Lookup(generationKey); generation != m.Generation {
 		return fmt.Errorf("%s belongs to another index", t.Key)
@@ -188,7 +187,6 @@ func jsonMemory(text []byte, object int64) int64 {
 	return 2*int64(len(text)) + object*int64(objects) + element*int64(bytes.Count(text, []byte(",")))
 }
 
-// splitKey splits the key of a table.
 func splitKey(key string) (session, table string) {
 	i := strings.LastIndexByte(key, '/')
 	return key[:max(0, i)], strings.TrimSuffix(key[i+1:], ".parquet")

@@ -26,7 +26,6 @@ type Progress struct {
 	ObjectsTotal int64 `json:"objects_total"`
 }
 
-// progressOf reads a counter of progress.
 func progressOf(p *progress.Counter) Progress {
 	return Progress{
 		BytesDone: p.BytesDone.Load(), BytesTotal: p.BytesTotal.Load(), ObjectsDone: p.ObjectsDone.Load(),

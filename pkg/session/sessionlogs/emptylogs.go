@@ -130,7 +130,6 @@ func (e *emptyList) readFrom(ctx context.Context, store blob.Reader, reserve fun
 	return nil
 }
 
-// isEmpty says whether a path is in a list of empty logs.
 func (n *nodeLogs) isEmpty(path string) bool {
 	return slices.ContainsFunc(n.lists, func(e emptyList) bool {
 		_, found := slices.BinarySearch(e.paths, path)
@@ -138,7 +137,6 @@ func (n *nodeLogs) isEmpty(path string) bool {
 	})
 }
 
-// paths are the paths of all logs, sorted.
 func (n *nodeLogs) paths() []string {
 	all := slices.Collect(maps.Keys(n.files))
 	for _, list := range n.lists {

@@ -82,7 +82,6 @@ func (s *Set) loadWithin(ctx context.Context, snap *Snapshot, part budget.Part, 
 	return p, nil
 }
 
-// noteArchived records that the store has archived a snapshot.
 func (s *Set) noteArchived(snap *Snapshot) error {
 	malformed := s.noteRefused(snap, errors.New("the store has archived it: restore it")).malformed
 	s.mu.Lock()

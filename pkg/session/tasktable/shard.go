@@ -123,7 +123,6 @@ func (s *shard) findOrAdd(id *rayid.Task, attempt int32) (*page, int) {
 	}
 }
 
-// add adds a row at the end.
 func (s *shardRows) add(id *rayid.Task, attempt int32) (*page, int) {
 	if s.n>>pageBits == len(s.pages) {
 		s.pages = append(s.pages, newPage())

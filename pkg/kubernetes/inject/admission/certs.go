@@ -173,7 +173,6 @@ func encodeCert(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// parsePair reads a certificate and its key.
 func parsePair(certPEM, keyPEM []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
