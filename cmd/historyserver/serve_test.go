@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,8 +19,10 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/testkit/metricdocs"
 	"github.com/rayhistory/historyserver/internal/testkit/must"
+	"github.com/rayhistory/historyserver/internal/testkit/recording"
 	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/internal/testkit/silent"
+	"github.com/rayhistory/historyserver/pkg/client"
 	"github.com/rayhistory/historyserver/pkg/kubernetes/kube"
 	"github.com/rayhistory/historyserver/pkg/layout"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
@@ -187,4 +190,69 @@ func TestMissingFolder(t *testing.T) {
 		says.True(t, err != nil && strings.Contains(said.String(), "no such folder") == warned, "%s: %v, %s", folder,
 			err, said)
 	}
+}
+
+// TestDoctor: each check has a line, of the store's requests and of the server that runs.
+func TestDoctor(t *testing.T) {
+	dir := t.TempDir()
+	address := strings.TrimSuffix(strings.TrimPrefix(serving(t, dir), "http://"), "/")
+	must.Happen(t, "that the first listing has finished", func() bool {
+		resp, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			return false
+		}
+		must.OK(t, resp.Body.Close())
+		return resp.StatusCode == http.StatusOK
+	})
+	out, _, err := run(t, "doctor", "--local-dir="+dir, "--listen="+address, "--dashboard-dir="+dir)
+	for _, want := range []string{"ok       settings ", "ok       store: list ", "ok       store: write ",
+		"ok       store: read ", "ok       clock ", "ok       store: delete ", " space: indexes ",
+		"ok       dashboard ",
+		"ok       server "} {
+		says.True(t, err == nil && strings.Contains(out, want), "%v, no %q in\n%s", err, want, out)
+	}
+	if out, _, err := run(t, "doctor", "--local-dir="+dir+"/none", "--listen=127.0.0.1:1"); err == nil ||
+		err.Error() != "1 check failed" || !strings.Contains(out, "failed   store ") {
+		t.Errorf("a folder that is not there: %v\n%s", err, out)
+	}
+	if out, _, err := run(t, "doctor", "--query-timeout=0s", "--listen=127.0.0.1:1"); err == nil ||
+		!strings.Contains(out, "failed   settings         --query-timeout") {
+		t.Errorf("a mistake: %v\n%s", err, out)
+	}
+}
+
+// recordedJobs is a store with two recorded clusters, cases/jobs255 and cases/jobs260.
+func recordedJobs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, archive := range []string{"jobs-2.55", "jobs-2.60"} {
+		must.OK(t, recording.Unpack(filepath.Join("..", "..", "pkg", "findings", "testdata", archive+".tar.gz"), dir))
+	}
+	return dir
+}
+
+// serving starts the server over a store, until the test ends, and returns its address.
+func serving(t *testing.T, dir string, flags ...string) (address string) {
+	t.Helper()
+	o := must.Get(parse(t, append([]string{"--local-dir=" + dir, "--dashboard-dir=" + t.TempDir()}, flags...), nil))(t)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- o.serve(ctx, listener, silent.Logger(), prometheus.NewRegistry()) }()
+	t.Cleanup(func() {
+		stop()
+		says.OK(t, <-ended)
+	})
+	return "http://" + listener.Addr().String()
+}
+
+// untilDescribed waits until the server has read what its store holds of each session.
+func untilDescribed(t *testing.T, address string) {
+	t.Helper()
+	base := must.Get(client.ParseBase(address))(t)
+	c := client.New(base, http.DefaultTransport)
+	must.Happen(t, "that all is described", func() bool {
+		sessions := must.Get(c.Sessions(t.Context(), nil))(t)
+		return !slices.ContainsFunc(sessions, func(s client.Session) bool { return s.Objects == 0 })
+	})
 }

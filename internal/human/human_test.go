@@ -2,6 +2,7 @@ package human
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,5 +65,18 @@ func TestChange(t *testing.T) {
 		want        string
 	}{{112, 100, "+12 %"}, {50, 100, "−50 %"}, {7, 7, "+0 %"}, {7, 0, ""}, {0, 4, "−100 %"}, {1, math.NaN(), ""}} {
 		says.Equal(t, Change(tc.now, tc.before), tc.want, "%v after %v", tc.now, tc.before)
+	}
+}
+
+func TestSuggest(t *testing.T) {
+	names := []string{"lab", "nightly-train", "s3Bucket", "", strings.Repeat("x", maxSuggested+1)}
+	for typed, want := range map[string]string{
+		"lba": "lab", "LAB2": "lab", "la": "lab", "s3bucket": "s3Bucket", "nigthly_trian": "nightly-train", "b": "",
+		"": "", "bal": "", "nightly": "", "ab": "lab", strings.Repeat("x", maxSuggested+1): "",
+	} {
+		if want != "" {
+			want = " (did you mean " + want + "?)"
+		}
+		says.Equal(t, Suggest(typed, names), want, "%.20q", typed)
 	}
 }

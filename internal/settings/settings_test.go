@@ -187,3 +187,50 @@ func TestFlagError(t *testing.T) {
 		says.Equal(t, FlagError(fs.Parse([]string{args}), fs, "x").Error(), want)
 	}
 }
+
+func TestBytes(t *testing.T) {
+	for in, want := range map[string]Bytes{
+		"1": 1, "1048576": 1 << 20, "512MiB": 512 << 20, "2Gi": 2 << 30, " 1.5 GB ": 15e8, "64k": 64e3, "10b": 10,
+		"0.5KiB": 512,
+	} {
+		var b Bytes
+		err := b.Set(in)
+		says.True(t, err == nil && b == want, "%q is %d, %v; want %d", in, b, err, want)
+		var again Bytes
+		if err := again.Set(b.String()); err != nil || again != b {
+			t.Errorf("%q printed as %q and read again is %d, %v", in, b.String(), again, err)
+		}
+	}
+	for _, in := range []string{"", "0", "-1", "MiB", "12X", "1e30", "NaN", "0.1"} {
+		if b := Bytes(7); b.Set(in) == nil || b != 7 {
+			t.Errorf("%q is %d, want an error and no change", in, b)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"30d": 30 * day, "2w": 14 * day, "1w3d12h": 10*day + 12*time.Hour, "1.5d": 36 * time.Hour,
+		"720h": 720 * time.Hour, "90s": 90 * time.Second, "0": 0, "10m0s": 10 * time.Minute,
+		"-1d": -day,
+	} {
+		var d time.Duration
+		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
+		DurationVar(fs, &d, "age", time.Hour, "how old")
+		err := fs.Set("age", text)
+		says.True(t, err == nil && d == want, "%s is %s (%v), want %s", text, d, err, want)
+		var again time.Duration
+		if err := (*Duration)(&again).Set(fs.Lookup("age").Value.String()); err != nil || again != want {
+			t.Errorf("%s is written %s", text, fs.Lookup("age").Value)
+		}
+	}
+	for d, want := range map[time.Duration]string{30 * day: "30d", 10 * time.Minute: "10m", 36 * time.Hour: "36h",
+		0: "0s", 90 * time.Second: "1m30s"} {
+		says.Equal(t, (*Duration)(&d).String(), want, "%d ns are written", d)
+	}
+	for _, text := range []string{"", "d", "30", "1y", "3 d", "1e9w", "NaNd", "99999999999999w"} {
+		var d Duration
+		says.True(t, d.Set(text) != nil, "%q is taken for %s", text, time.Duration(d))
+	}
+}

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -165,5 +167,75 @@ func TestDelay(t *testing.T) {
 	for attempt := range 100 {
 		d := Delay(attempt)
 		says.True(t, d >= MinDelay/2 && d <= MaxDelay, "Delay(%d) = %s", attempt, d)
+	}
+}
+
+func TestRange(t *testing.T) {
+	for _, test := range []struct {
+		offset, length int64
+		asked, given   string
+		want           int64 // -1: refused
+	}{
+		{0, 10, "0-9", "bytes 0-9/100", 100},
+		{95, 10, "95-104", "bytes 95-99/100", 100},
+		{95, -1, "95-", "bytes 95-99/100", 100},
+		{5, 10, "5-14", "bytes 0-99/100", -1},
+		{5, 10, "5-14", "bytes 5-14/*", -1},
+		{5, 10, "5-14", "", -1},
+		{5, 10, "5-14", "bytes 5-14/2", -1},
+		{5, -1, "5-", "bytes 5-4/5", 5},
+	} {
+		says.Equal(t, Range(test.offset, test.length), test.asked, "%d bytes from %d are asked for as", test.length,
+			test.offset)
+		got, err := sizeIn(test.given, test.offset)
+		if err != nil {
+			got = -1
+		}
+		says.Equal(t, got, test.want, "%d bytes from %d of %q: %d, %v, want %d", test.length, test.offset, test.given,
+			got, err, test.want)
+	}
+}
+
+// TestUnanswered: where nothing listens, the error says where it could not connect and what to check, and not what the
+// SDK tried; other errors stay.
+func TestUnanswered(t *testing.T) {
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := listener.Addr().String()
+	must.OK(t, listener.Close())
+	_, refused := net.Dial("tcp", address)
+	sdk := fmt.Errorf("operation error, exceeded maximum number of attempts, 6: %w", refused)
+	err := Unanswered(sdk, "s3-endpoint")
+	says.All(t, err.Error(), "cannot connect to the store", address, "check its endpoint")
+	says.None(t, err.Error(), "attempts")
+	says.ErrorIs(t, err, refused, "is not the connection's error")
+	other := errors.New("reset")
+	says.True(t, Unanswered(other, "s3-endpoint") == other, "an error without a connection that failed is another one")
+}
+
+func TestSendParts(t *testing.T) {
+	for _, size := range []int{0, 1, leastPart - 1, leastPart, leastPart + 1, 3*leastPart + 5} {
+		body := bytes.Repeat([]byte("0123456"), size/7+1)[:size]
+		var sent []byte
+		var sizes []int
+		err := SendParts(bytes.NewReader(body), int64(size), func(part []byte) error {
+			sent = append(sent, part...)
+			sizes = append(sizes, len(part))
+			return nil
+		})
+		says.True(t, err == nil && bytes.Equal(sent, body), "%d bytes: %d were sent, %v", size, len(sent), err)
+		says.True(t, !slices.Contains(sizes, 0) && len(sizes) == (size+leastPart-1)/leastPart,
+			"%d bytes became parts of %v", size, sizes)
+	}
+	keep := func([]byte) error { return nil }
+	says.ErrorIs(t, SendParts(bytes.NewReader(nil), 5, keep), io.EOF, "a body shorter than said")
+	refused := errors.New("refused")
+	says.ErrorIs(t, SendParts(bytes.NewReader(make([]byte, 5)), 5, func([]byte) error { return refused }), refused,
+		"a part that is refused")
+}
+
+func TestPartSizeKeepsWithinTheNumberOfParts(t *testing.T) {
+	for _, size := range []int64{0, 1, leastPart * maxParts, leastPart*maxParts + 1, 5 << 40} {
+		n := partSize(size)
+		says.True(t, n >= leastPart && (size+n-1)/n <= maxParts, "%d bytes: parts of %d", size, n)
 	}
 }
