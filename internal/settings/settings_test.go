@@ -197,9 +197,8 @@ func TestBytes(t *testing.T) {
 		err := b.Set(in)
 		says.True(t, err == nil && b == want, "%q is %d, %v; want %d", in, b, err, want)
 		var again Bytes
-		if err := again.Set(b.String()); err != nil || again != b {
-			t.Errorf("%q printed as %q and read again is %d, %v", in, b.String(), again, err)
-		}
+		err = again.Set(b.String())
+		says.True(t, err == nil && again == b, "%q printed as %q and read again is %d, %v", in, b.String(), again, err)
 	}
 	for _, in := range []string{"", "0", "-1", "MiB", "12X", "1e30", "NaN", "0.1"} {
 		if b := Bytes(7); b.Set(in) == nil || b != 7 {
@@ -221,9 +220,8 @@ func TestDuration(t *testing.T) {
 		err := fs.Set("age", text)
 		says.True(t, err == nil && d == want, "%s is %s (%v), want %s", text, d, err, want)
 		var again time.Duration
-		if err := (*Duration)(&again).Set(fs.Lookup("age").Value.String()); err != nil || again != want {
-			t.Errorf("%s is written %s", text, fs.Lookup("age").Value)
-		}
+		err = (*Duration)(&again).Set(fs.Lookup("age").Value.String())
+		says.True(t, err == nil && again == want, "%s is written %s", text, fs.Lookup("age").Value)
 	}
 	for d, want := range map[time.Duration]string{30 * day: "30d", 10 * time.Minute: "10m", 36 * time.Hour: "36h",
 		0: "0s", 90 * time.Second: "1m30s"} {

@@ -94,16 +94,13 @@ func TestWaitingIsBounded(t *testing.T) {
 		_, done, err := s.Take(t.Context(), "a", time.Second)
 		must.OK(t, err)
 		began := time.Now()
-		if _, _, err := s.Take(t.Context(), "b", time.Second); !errors.Is(err, ErrBusy) ||
-			time.Since(began) != time.Second {
-			t.Errorf("%v after %s", err, time.Since(began))
-		}
+		_, _, err = s.Take(t.Context(), "b", time.Second)
+		says.True(t, errors.Is(err, ErrBusy) && time.Since(began) == time.Second, "%v after %s", err, time.Since(began))
 		gone := errors.New("gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(gone) })
-		if _, _, err := s.Take(ctx, "b", 0); !errors.Is(err, gone) {
-			t.Error(err)
-		}
+		_, _, err = s.Take(ctx, "b", 0)
+		says.True(t, errors.Is(err, gone), err)
 		ctx, cancel = context.WithCancelCause(t.Context())
 		defer cancel(nil)
 		var waiting sync.WaitGroup
@@ -111,9 +108,8 @@ func TestWaitingIsBounded(t *testing.T) {
 			waiting.Go(func() { _, _, _ = s.Take(ctx, "a", 0) })
 		}
 		synctest.Wait()
-		if _, _, err := s.Take(t.Context(), "a", 0); !errors.Is(err, ErrBusy) {
-			t.Error(err)
-		}
+		_, _, err = s.Take(t.Context(), "a", 0)
+		says.True(t, errors.Is(err, ErrBusy), err)
 		go func() { time.Sleep(time.Second); done(); done() }()
 		if _, done, err := s.Take(t.Context(), "b", time.Minute); err != nil {
 			t.Error("another key finds no place:", err)

@@ -248,9 +248,8 @@ func TestFullListingFails(t *testing.T) {
 		store.mu.Unlock()
 		store.put(layout.MarkerKey(root, ref))
 		time.Sleep(20 * time.Minute)
-		if l := c.Cached(); l.Err != nil || len(entriesOf(l)) != 3001 {
-			t.Errorf("%d sessions, error %v", len(entriesOf(l)), l.Err)
-		}
+		l = c.Cached()
+		says.True(t, l.Err == nil && len(entriesOf(l)) == 3001, "%d sessions, error %v", len(entriesOf(l)), l.Err)
 	})
 }
 
@@ -271,9 +270,8 @@ func TestListedMeanwhile(t *testing.T) {
 	err := c.Refresh(t.Context())
 	says.True(t, err == nil && count() == 1, "after a listing of all: %d, %v", count(), err)
 	store.put(layout.RecentKey(root, put(2), time.Now()))
-	if err := c.refresh(t.Context(), false); err != nil || count() != 2 {
-		t.Errorf("after a listing of recent sessions: %d, %v", count(), err)
-	}
+	err = c.refresh(t.Context(), false)
+	says.True(t, err == nil && count() == 2, "after a listing of recent sessions: %d, %v", count(), err)
 	c.describeAll(t.Context())
 	for _, e := range entriesOf(c.Cached()) {
 		says.True(t, e.Described, "after describing all, %s is not described", e.Ref)

@@ -246,9 +246,8 @@ func TestFactsOfASessionThatJustEnded(t *testing.T) {
 	c.Reread(ref)
 	fresh(t, c)
 	must.OK(t, c.Pack(t.Context()))
-	if rows := packed(t, store); len(rows) != 1 || len(c.Unpacked()) != 0 {
-		t.Errorf("packed are %v, %v wait", rows, c.Unpacked())
-	}
+	rows = packed(t, store)
+	says.True(t, len(rows) == 1 && len(c.Unpacked()) == 0, "packed are %v, %v wait", rows, c.Unpacked())
 }
 
 func TestRestartReadsPacks(t *testing.T) {

@@ -163,10 +163,9 @@ func TestPatience(t *testing.T) {
 		said := ""
 		c.Patient, c.OnWait = true, func(why string) { said = why }
 		began := time.Now()
-		if _, err := c.Sessions(t.Context(), nil); err != nil || asked != 3 || time.Since(began) != 5*time.Second ||
-			!strings.Contains(said, "42 %") {
-			t.Errorf("%v after %d requests and %v: %s", err, asked, time.Since(began), said)
-		}
+		_, err = c.Sessions(t.Context(), nil)
+		says.True(t, err == nil && asked == 3 && time.Since(began) == 5*time.Second && strings.Contains(said, "42 %"),
+			"%v after %d requests and %v: %s", err, asked, time.Since(began), said)
 		waits = 1 << 30
 		began = time.Now()
 		if _, err := c.Sessions(t.Context(), nil); !errors.As(err, &refused) || time.Since(began) > longestWait {

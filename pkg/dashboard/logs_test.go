@@ -220,9 +220,8 @@ func TestJobLogTail(t *testing.T) {
 		got.Write(text)
 	}
 	says.Equal(t, got.String(), log, "%d bytes, want %d", got.Len(), len(log))
-	if _, _, err := websocket.Dial(t.Context(), address+"nope/logs/tail", nil); err == nil {
-		t.Error("the log of an unknown job")
-	}
+	_, _, err = websocket.Dial(t.Context(), address+"nope/logs/tail", nil)
+	says.True(t, err != nil, "the log of an unknown job")
 	elsewhere := &websocket.DialOptions{HTTPHeader: http.Header{"Origin": {"http://evil.example"}}}
 	if _, resp, err := websocket.Dial(t.Context(), address+"good/logs/tail", elsewhere); err == nil ||
 		resp.StatusCode != http.StatusForbidden {

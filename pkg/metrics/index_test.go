@@ -160,10 +160,8 @@ func TestIndexOfRecorded(t *testing.T) {
 		hour.UnixMilli(), node))
 	must.OK(t, b.index(0))
 	indexed = b.kept()
-	if got, _ := all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used")); len(got) != 1 ||
-		indexed.index == nil {
-		t.Errorf("hardware figures: %v", got)
-	}
+	got, _ = all(t, indexed, 0, math.MaxInt64, named(t, "ray_node_mem_used"))
+	says.True(t, len(got) == 1 && indexed.index != nil, "hardware figures: %v", got)
 	m := must.Get(indexed.Metrics(t.Context()))(t)["ray_node_mem_used"]
 	says.True(t, m.Type == "gauge" && m.Help != "", "what is said of a metric: %+v", m)
 }
@@ -234,9 +232,8 @@ func TestStaleIndex(t *testing.T) {
 	d := b.kept()
 	got, damaged := all(t, d, 0, math.MaxInt64, named(t, "ray_a"))
 	says.True(t, len(got) == 1 && len(damaged) == 0 && d.index == nil, "stale: %v %v", got, damaged)
-	if err := b.index(0); err != nil || etag() == first {
-		t.Error("not written anew:", err)
-	}
+	err = b.index(0)
+	says.True(t, err == nil && etag() != first, "not written anew: %v", err)
 	if d := b.kept(); len(first) > 0 {
 		if got, _ := all(t, d, 0, math.MaxInt64, named(t, "ray_a")); len(got) != 1 || d.index == nil {
 			t.Errorf("anew: %v", got)

@@ -112,10 +112,9 @@ func TestOpenMetrics(t *testing.T) {
 	says.True(t, text == first+up+up2+a+rest+"# EOF\n" && len(damaged) == 0, "damaged %q, got\n%s", damaged, text)
 
 	must.OK(t, b.store.Delete(t.Context(), keys[1]))
-	if text, damaged := b.export(); text != first+up+a+"# EOF\n" || len(damaged) != 2 ||
-		!strings.Contains(damaged[0], "missing") {
-		t.Errorf("without a chunk: damaged %q, got\n%s", damaged, text)
-	}
+	text, damaged = b.export()
+	says.True(t, text == first+up+a+"# EOF\n" && len(damaged) == 2 && strings.Contains(damaged[0], "missing"),
+		"without a chunk: damaged %q, got\n%s", damaged, text)
 }
 
 // TestOpenMetricsInParts: an hour that does not fit in memory is written in parts, with the same samples; one of which

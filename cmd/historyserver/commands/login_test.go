@@ -132,9 +132,8 @@ func TestLogin(t *testing.T) {
 				!strings.Contains(out, "Signed out of "+server.URL) {
 				t.Errorf("logout: %s, %v", out, err)
 			}
-			if _, err := os.Stat(kept); !os.IsNotExist(err) {
-				t.Errorf("the sign-in is still kept: %v", err)
-			}
+			_, err = os.Stat(kept)
+			says.True(t, os.IsNotExist(err), "the sign-in is still kept: %v", err)
 		})
 	}
 }
@@ -232,10 +231,8 @@ func TestLoginIsRefused(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>welcome")
 	}))
 	defer page.Close()
-	if out, err := signIn(t, visit, "", "--server="+page.URL); err == nil ||
-		!strings.Contains(err.Error(), "is it a history server?") {
-		t.Errorf("%s, %v", out, err)
-	}
+	out, err = signIn(t, visit, "", "--server="+page.URL)
+	says.True(t, err != nil && strings.Contains(err.Error(), "is it a history server?"), "%s, %v", out, err)
 	server, provider := withProvider(t)
 	provider.Pending(0)
 	for refusal, want := range map[string]string{"access_denied": "was refused", "expired_token": "sign in again"} {
@@ -245,10 +242,8 @@ func TestLoginIsRefused(t *testing.T) {
 			t.Errorf("%s: %s, %v", refusal, out, err)
 		}
 	}
-	if out, err := signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger"); err == nil ||
-		!strings.Contains(err.Error(), "stranger must be a public client") {
-		t.Errorf("%s, %v", out, err)
-	}
+	out, err = signIn(t, visit, "", "--server="+server.URL, "--device", "--client-id=stranger")
+	says.True(t, err != nil && strings.Contains(err.Error(), "stranger must be a public client"), "%s, %v", out, err)
 	for _, issuer := range []string{"http://login.example.com", "ftp://x", "", "https//x"} {
 		says.Error(t, says.Err((signin.OIDC{Issuer: issuer}).SignIn(t.Context())), "want an https address", "issuer %q",
 			issuer)

@@ -175,9 +175,8 @@ func TestTimeBefore(t *testing.T) {
 	says.True(t, r.Total.Sessions == 3 && len(r.Days) == 2 && len(r.Namespaces) == 2 &&
 		r.Namespaces[0].Runs+r.Namespaces[1].Runs == 3, "%+v", r)
 	f.MaxSessions = 3
-	if r := compute(t, f, "from=2026-11-20&to=2026-11-29"); r.Before != nil || r.Total.Sessions != 3 {
-		t.Errorf("of too many: %+v", r)
-	}
+	r = compute(t, f, "from=2026-11-20&to=2026-11-29")
+	says.True(t, r.Before == nil && r.Total.Sessions == 3, "of too many: %+v", r)
 }
 
 func TestOnlyListedSessionsCount(t *testing.T) {
@@ -258,9 +257,8 @@ func TestWhatWaitsToBePackedCounts(t *testing.T) {
 	f.Unpacked = func() map[layout.Session]*packs.Facts {
 		return map[layout.Session]*packs.Facts{seenAgain.Ref: &seenAgain, waits.Ref: &waits}
 	}
-	if r := computeOf(t, f, "", l); !near(r.Total.Hours.CPU.Offered, 12) || r.Total.Sessions != 2 {
-		t.Errorf("total with what waits: %+v", r.Total)
-	}
+	r = computeOf(t, f, "", l)
+	says.True(t, near(r.Total.Hours.CPU.Offered, 12) && r.Total.Sessions == 2, "total with what waits: %+v", r.Total)
 }
 
 // TestPackedMeanwhile: facts that are packed while a report is made count once.

@@ -265,9 +265,8 @@ func TestOnlyAMarker(t *testing.T) {
 		runs, end := w.state()
 		says.True(t, runs && end.IsZero(), "just marked: runs %t, ended at %s", runs, end)
 		time.Sleep(Idle)
-		if runs, end := w.state(); runs || !end.IsZero() {
-			t.Errorf("quiet: runs %t, ended at %s", runs, end)
-		}
+		runs, end = w.state()
+		says.True(t, !runs && end.IsZero(), "quiet: runs %t, ended at %s", runs, end)
 	})
 }
 

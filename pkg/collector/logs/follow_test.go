@@ -79,9 +79,8 @@ func TestSessions(t *testing.T) {
 		}
 		must.OK(t, os.RemoveAll(filepath.Join(r.tmp, session)))
 		r.scan()
-		if _, err := os.Stat(filepath.Join(r.state, session+".json")); !os.IsNotExist(err) {
-			t.Errorf("the state of a session that is gone: %v", err)
-		}
+		_, err = os.Stat(filepath.Join(r.state, session+".json"))
+		says.True(t, os.IsNotExist(err), "the state of a session that is gone: %v", err)
 	})
 }
 

@@ -190,9 +190,8 @@ func TestKeepHalf(t *testing.T) {
 					must.Get(Mutate(want, o))(t)
 					Keep(after, before, o)
 					must.Get(Mutate(after, o))(t)
-					if diff := cmp.Diff(want, after); diff != "" {
-						t.Fatalf("%s (-want +got):\n%s", image, diff)
-					}
+					diff = cmp.Diff(want, after)
+					must.True(t, diff == "", "%s (-want +got):\n%s", image, diff)
 					before = after
 				}
 			})

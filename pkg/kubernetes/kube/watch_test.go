@@ -199,9 +199,8 @@ func TestAPIServerGoesAway(t *testing.T) {
 
 		away.Store(nil)
 		time.Sleep(2 * time.Minute)
-		if l := clusters.List(t.Context()); l.Err != nil || len(l.Clusters) != 1 || l.At.IsZero() {
-			t.Errorf("back: %+v", l)
-		}
+		l = clusters.List(t.Context())
+		says.True(t, l.Err == nil && len(l.Clusters) == 1 && !l.At.IsZero(), "back: %+v", l)
 	})
 }
 

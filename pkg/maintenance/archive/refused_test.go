@@ -108,10 +108,9 @@ func TestAdding(t *testing.T) {
 	}
 	must.OK(t, to.Delete(t.Context(), log))
 	opts := options(to, "log")
-	if _, err := Import(t.Context(), bytes.NewReader(file), opts); !errors.Is(err, os.ErrExist) ||
-		!strings.Contains(err.Error(), "without 1 of the archive's 3 objects") {
-		t.Error(err)
-	}
+	_, err = Import(t.Context(), bytes.NewReader(file), opts)
+	says.True(t, errors.Is(err, os.ErrExist) && strings.Contains(err.Error(), "without 1 of the archive's 3 objects"),
+		err)
 	opts.Add = true
 	if got, err := Import(t.Context(), bytes.NewReader(file), opts); err != nil || got.Stored != 1 || got.Kept != 2 {
 		t.Errorf("%+v, %v", got, err)

@@ -62,18 +62,15 @@ func TestMetrics(t *testing.T) {
 	got := index(store, false)
 	says.True(t, got.Index == Written, "%+v", got)
 	first := written()
-	if got := index(store, false); got.Index != UpToDate || !written().Equal(first) {
-		t.Errorf("again: %+v", got)
-	}
+	got = index(store, false)
+	says.True(t, got.Index == UpToDate && written().Equal(first), "again: %+v", got)
 	must.OK(t, store.Delete(t.Context(), key))
-	if got := index(store, false); got.Index != UpToDate || !keyExists(t, store, key) {
-		t.Errorf("lost: %+v", got)
-	}
+	got = index(store, false)
+	says.True(t, got.Index == UpToDate && keyExists(t, store, key), "lost: %+v", got)
 	first = time.Now().Add(-time.Hour).Truncate(time.Second)
 	must.OK(t, os.Chtimes(filepath.Join(dir, key), first, first))
-	if got := index(store, true); got.Index != Written || written().Equal(first) {
-		t.Errorf("forced: %+v", got)
-	}
+	got = index(store, true)
+	says.True(t, got.Index == Written && !written().Equal(first), "forced: %+v", got)
 }
 
 func keyExists(t *testing.T, store blob.Reader, key string) bool {

@@ -77,9 +77,8 @@ func TestGivenUp(t *testing.T) {
 	says.True(t, f.Keep == 14*day, "nothing of its jobs is stored: %+v", f)
 	kept := must.Get(findings.EncodeGivenUp(nil, e.Ref, e.End, "its events are damaged"))(t)
 	e.Cause = must.Get(findings.ReadHead(bytes.NewReader(kept), e.Ref))(t).Cause
-	if f := p.Of(e, time.Now()); f.Keep != 60*day {
-		t.Errorf("it could not be read: %+v", f)
-	}
+	f = p.Of(e, time.Now())
+	says.True(t, f.Keep == 60*day, "it could not be read: %+v", f)
 }
 
 func TestRulesThatAreRefused(t *testing.T) {
@@ -130,9 +129,8 @@ func TestPinned(t *testing.T) {
 	f := p.Of(e, now)
 	says.True(t, f.Due(now) && !f.Pinned, "%+v", f)
 	pinned = true
-	if f := p.Of(e, now); f.Due(now) || !f.Pinned || f.Why != "it is pinned" {
-		t.Errorf("%+v", f)
-	}
+	f = p.Of(e, now)
+	says.True(t, !f.Due(now) && f.Pinned && f.Why == "it is pinned", "%+v", f)
 	_, expires := p.Of(e, now).Days(now)
 	says.True(t, !expires, "a pinned session expires")
 	p.Note = func(layout.Session) notes.Note { return notes.Note{Pinned: true, Damaged: true} }
@@ -145,9 +143,8 @@ func TestPinned(t *testing.T) {
 		t.Errorf("in %d days, %t", n, expires)
 	}
 	e.Running = true
-	if f := p.Of(e, now); f.Due(now) || !f.Expires.IsZero() {
-		t.Errorf("running: %+v", f)
-	}
+	f = p.Of(e, now)
+	says.True(t, !f.Due(now) && f.Expires.IsZero(), "running: %+v", f)
 	if f := (*Policy)(nil).Of(e, now); f.Due(now) {
 		t.Errorf("without a policy: %+v", f)
 	}

@@ -99,13 +99,11 @@ func TestParseWithin(t *testing.T) {
 		if _, _, err := ParseWithin([]byte(text), bytes); err != nil {
 			t.Errorf("%.30s does not fit what it takes: %v", text, err)
 		}
-		if _, _, err := ParseWithin([]byte(text), bytes-1); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%.30s fits less than it takes: %v", text, err)
-		}
+		_, _, err = ParseWithin([]byte(text), bytes-1)
+		says.True(t, errors.Is(err, ErrTooLarge), "%.30s fits less than it takes: %v", text, err)
 		runtime.ReadMemStats(&before)
-		if _, _, err := ParseWithin([]byte(text), 1000); !errors.Is(err, ErrTooLarge) {
-			t.Errorf("%.30s: %v, want that it is too large", text, err)
-		}
+		_, _, err = ParseWithin([]byte(text), 1000)
+		says.True(t, errors.Is(err, ErrTooLarge), "%.30s: %v, want that it is too large", text, err)
 		if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > uint64(len(text))+64<<10 {
 			t.Errorf("%.30s: %d bytes were allocated of 1000", text, after.TotalAlloc-before.TotalAlloc)
 		}

@@ -172,9 +172,8 @@ func TestSigningIn(t *testing.T) {
 		says.True(t, c.HttpOnly && c.Secure && c.SameSite == http.SameSiteLaxMode && c.Path == "/" &&
 			!strings.Contains(c.Value, "eve"), "cookie %v", c)
 	}
-	if w := b.get("/clusters"); w.Code != 200 || w.Body.String() != "b" {
-		t.Errorf("signed in: %d %q", w.Code, w.Body)
-	}
+	w = b.get("/clusters")
+	says.True(t, w.Code == 200 && w.Body.String() == "b", "signed in: %d %q", w.Code, w.Body)
 	// What was used once is used up, and another browser cannot use it at all.
 	response.Is(t, b.get(back), http.StatusBadGateway, "", "the same answer again")
 	other := &browserOf{b.server, map[string]string{}}
@@ -306,9 +305,8 @@ func TestManyGroups(t *testing.T) {
 		t.Fatalf("%d, cookies %v", w.Code, b.cookies)
 	}
 	says.True(t, !slices.ContainsFunc(warnings.AllEntries(), large), "a warning about a small session")
-	if w := b.get("/clusters"); w.Body.String() != "a" {
-		t.Errorf("%d %q", w.Code, w.Body)
-	}
+	w = b.get("/clusters")
+	says.True(t, w.Body.String() == "a", "%d %q", w.Code, w.Body)
 }
 
 // A key that is replaced is still known until it is taken out of the file; replicas that share a file know each other's

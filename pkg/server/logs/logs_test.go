@@ -41,9 +41,8 @@ func TestWaitingForTurns(t *testing.T) {
 		slots := turns.New(1, 0)
 		_, done, err := takeTurn(from(t, "a"), slots, turnWait)
 		must.OK(t, err)
-		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); !errors.Is(err, turns.ErrBusy) {
-			t.Errorf("the second one: %v", err)
-		}
+		_, _, err = takeTurn(from(t, "b"), slots, turnWait)
+		says.True(t, errors.Is(err, turns.ErrBusy), "the second one: %v", err)
 		done()
 		if _, _, err := takeTurn(from(t, "b"), slots, turnWait); err != nil {
 			t.Error(err)

@@ -34,10 +34,9 @@ func TestStandardDashboards(t *testing.T) {
 				continue
 			}
 			var got, want any
-			if err := errors.Join(json.Unmarshal(ours, &got), json.Unmarshal(text, &want)); err != nil ||
-				!reflect.DeepEqual(got, want) {
-				t.Errorf("%s of Ray %s is not what Ray generated: %v", name, version, err)
-			}
+			err = errors.Join(json.Unmarshal(ours, &got), json.Unmarshal(text, &want))
+			says.True(t, err == nil && reflect.DeepEqual(got, want), "%s of Ray %s is not what Ray generated: %v", name,
+				version, err)
 			compared++
 		}
 	}

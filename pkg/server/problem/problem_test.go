@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/tempfile"
+	"github.com/rayhistory/historyserver/internal/testkit/says"
 	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
@@ -20,12 +21,10 @@ func TestRefusals(t *testing.T) {
 		strings.Contains(p.Advice+p.Detail, "AKIA") || strings.Contains(p.Advice, "credentials") {
 		t.Errorf("%+v", p)
 	}
-	if p := Of(errors.New("other"), "bucket b"); !strings.Contains(p.Detail, "the server's log") {
-		t.Errorf("%+v", p)
-	}
+	p = Of(errors.New("other"), "bucket b")
+	says.True(t, strings.Contains(p.Detail, "the server's log"), "%+v", p)
 	// Of a full disk of the server itself the store knows nothing.
 	full := fmt.Errorf("load a session: %w: no space left on device", tempfile.ErrUnusable)
-	if p := Of(full, "bucket b"); p.Status != http.StatusServiceUnavailable || strings.Contains(p.Advice, "bucket") {
-		t.Errorf("%+v", p)
-	}
+	p = Of(full, "bucket b")
+	says.True(t, p.Status == http.StatusServiceUnavailable && !strings.Contains(p.Advice, "bucket"), "%+v", p)
 }

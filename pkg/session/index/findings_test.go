@@ -135,9 +135,8 @@ func TestFindingsThatFail(t *testing.T) {
 			says.True(t, err != nil && b.hasKept(loaded) == tt.remembered, "%v; remembered: %t", err, b.hasKept(loaded))
 			says.ErrorIs(t, says.Err(s.store.Stat(t.Context(), key)), os.ErrNotExist, "something is kept")
 			fail = func() error { return nil }
-			if err := b.keepFindings(t.Context(), loaded); err != nil || !b.hasKept(loaded) {
-				t.Errorf("%v; remembered: %t", err, b.hasKept(loaded))
-			}
+			err = b.keepFindings(t.Context(), loaded)
+			says.True(t, err == nil && b.hasKept(loaded), "%v; remembered: %t", err, b.hasKept(loaded))
 		})
 	}
 }
@@ -197,7 +196,6 @@ func TestWrittenAfterErrors(t *testing.T) {
 		}}
 	err := w.Write(ctx, s.load(), nil)
 	says.True(t, errors.Is(err, context.Canceled) && written == 1, "index: %v; %d times", err, written)
-	if err := w.WriteMetrics(ctx, s.ref, false); !errors.Is(err, context.Canceled) || written != 2 {
-		t.Errorf("metrics: %v; %d times", err, written)
-	}
+	err = w.WriteMetrics(ctx, s.ref, false)
+	says.True(t, errors.Is(err, context.Canceled) && written == 2, "metrics: %v; %d times", err, written)
 }

@@ -378,22 +378,19 @@ func TestLoadsCount(t *testing.T) {
 		u := c.usage()
 		says.True(t, u.loadingBytes == 20 && u.bytes == 10, "%+v while two are loaded", u)
 		time.Sleep(2 * time.Second)
-		if u := c.usage(); u.loadingBytes != 0 || u.bytes != 30 {
-			t.Errorf("%+v after three were loaded", u)
-		}
+		u = c.usage()
+		says.True(t, u.loadingBytes == 0 && u.bytes == 30, "%+v after three were loaded", u)
 		c.Begin(ref(3)) // one of those that nobody uses goes
 		synctest.Wait()
-		if u := c.usage(); u.loadingBytes != 10 || u.bytes != 20 {
-			t.Errorf("%+v while a fourth is loaded", u)
-		}
+		u = c.usage()
+		says.True(t, u.loadingBytes == 10 && u.bytes == 20, "%+v while a fourth is loaded", u)
 		time.Sleep(2 * time.Second)
 		_, releaseUsed := get(t, c, ref(3))
 		l.bytes = 25
 		c.Begin(ref(4)) // all but the one in use go, and still there is too little room
 		synctest.Wait()
-		if u := c.usage(); u.loadingBytes != 25 || u.bytes != 10 {
-			t.Errorf("%+v while a large one is loaded", u)
-		}
+		u = c.usage()
+		says.True(t, u.loadingBytes == 25 && u.bytes == 10, "%+v while a large one is loaded", u)
 		releaseUsed()
 		says.EqualSlices(t, l.roomy, []bool{true, true, true, true, false}, "room for loads")
 	})

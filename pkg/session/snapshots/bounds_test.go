@@ -70,10 +70,9 @@ func TestHugeSnapshot(t *testing.T) {
 	o, err := layout.ParseObject("log", testSession, key)
 	must.OK(t, err)
 	set.Add(o, blob.Object{Key: key, Size: 180 << 20})
-	if _, err := set.Value(t.Context(), lastOf(t, set, "/nodes?view=summary")); !errors.Is(err, ErrMalformed) ||
-		store.Read.Load() != 0 || len(set.Refused()) != 1 {
-		t.Errorf("%v, %d bytes read, told %q", err, store.Read.Load(), set.Refused())
-	}
+	_, err = set.Value(t.Context(), lastOf(t, set, "/nodes?view=summary"))
+	says.True(t, errors.Is(err, ErrMalformed) && store.Read.Load() == 0 && len(set.Refused()) == 1,
+		"%v, %d bytes read, told %q", err, store.Read.Load(), set.Refused())
 }
 
 // TestParsedOnce: who asks at the same time waits for one parse.
@@ -109,9 +108,8 @@ func TestBusyIsNotMalformed(t *testing.T) {
 	release, err := set.opts.Memory.Reserve(t.Context(), budget.Parse, set.opts.Memory.Size(budget.Parse))
 	must.OK(t, err)
 	snap := lastOf(t, set, "/events")
-	if _, err := set.Value(t.Context(), snap); !errors.Is(err, budget.ErrBusy) || errors.Is(err, ErrMalformed) {
-		t.Errorf("%v, want that it is busy", err)
-	}
+	_, err = set.Value(t.Context(), snap)
+	says.True(t, errors.Is(err, budget.ErrBusy) && !errors.Is(err, ErrMalformed), "%v, want that it is busy", err)
 	release()
 	says.OK(t, says.Err(set.Value(t.Context(), snap)))
 }
@@ -131,9 +129,8 @@ func TestAdopted(t *testing.T) {
 	v, err := next.Value(t.Context(), lastOf(t, next, "/events"))
 	says.True(t, err == nil && len(v.([]any)) == 1 && store.Read.Load() == read, "%v, %v: %d bytes read", v, err,
 		store.Read.Load()-read)
-	if v, err := next.Value(t.Context(), lastOf(t, next, "/nodes")); err != nil || len(v.([]any)) != 2 {
-		t.Errorf("%v, %v", v, err)
-	}
+	v, err = next.Value(t.Context(), lastOf(t, next, "/nodes"))
+	says.True(t, err == nil && len(v.([]any)) == 2, "%v, %v", v, err)
 }
 
 // TestSeriesIsReadOnce: figures of a moment are in two hours, each of which is read once, and what is added to it

@@ -91,9 +91,8 @@ func TestReaderGivesUp(t *testing.T) {
 			return Answer{Body: broken(nil, 0, reset), Size: 10}, nil
 		}, nil, 0, 10)
 		must.OK(t, err)
-		if _, err := io.ReadAll(reader); !errors.Is(err, reset) || requests != MaxAttempts {
-			t.Errorf("after %d requests: %v", requests, err)
-		}
+		_, err = io.ReadAll(reader)
+		says.True(t, errors.Is(err, reset) && requests == MaxAttempts, "after %d requests: %v", requests, err)
 	})
 }
 
