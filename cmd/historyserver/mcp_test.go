@@ -75,8 +75,7 @@ func TestAssistant(t *testing.T) {
 			"FileNotFoundError"},
 		"query_metrics": {map[string]any{"query": "count(ray_node_cpu_count)"}, `"status":"success"`},
 	}
-	tools, err := assistant.ListTools(t.Context(), nil)
-	must.OK(t, err)
+	tools := must.Get(assistant.ListTools(t.Context(), nil))(t)
 	for _, tool := range tools.Tools {
 		question, known := questions[tool.Name]
 		if !known {

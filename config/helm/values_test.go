@@ -79,8 +79,7 @@ func TestSchemaKnowsEveryValue(t *testing.T) {
 // TestSchemaAllowsWhatTheServerDoes: where the schema lists words or the fields of an object, they are those that the
 // server accepts.
 func TestSchemaAllowsWhatTheServerDoes(t *testing.T) {
-	data, err := os.ReadFile("values.schema.json")
-	must.OK(t, err)
+	data := must.Get(os.ReadFile("values.schema.json"))(t)
 	type schema struct {
 		Properties map[string]schema
 		Items      *schema

@@ -139,8 +139,7 @@ func TestFilterKubernetesCluster(t *testing.T) {
 		"kubernetes_cluster=prod-eu&namespace=team-a.prod-us": "",
 		"q=prod-us": "team-a.prod-us",
 	} {
-		f, err := ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now())
-		must.OK(t, err)
+		f := must.Get(ParseFilter(must.Get(url.ParseQuery(query))(t), time.Now()))(t)
 		var got []string
 		for e := range l.Matching(f, time.Now()) {
 			got = append(got, e.Ref.Namespace)
@@ -245,8 +244,7 @@ func TestEveryFilterCounts(t *testing.T) {
 		if set, ok := other[name]; ok {
 			value = set
 		}
-		f, err := ParseFilter(url.Values{name: {value}}, start)
-		must.OK(t, err)
+		f := must.Get(ParseFilter(url.Values{name: {value}}, start))(t)
 		for e := range l.Matching(f, time.Now()) {
 			t.Errorf("%s=%s selects %s: ParseFilter must read it, and matcher in match.go look at it", name, value, e.Ref)
 		}

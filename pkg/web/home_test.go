@@ -91,8 +91,7 @@ func TestTotalsLinkToTheList(t *testing.T) {
 
 // TestStyleOfMergedLogs: the style sheet has a colour and a column for each log of those side by side, and no more.
 func TestStyleOfMergedLogs(t *testing.T) {
-	sheet, err := assetFiles.ReadFile("assets/style.css")
-	must.OK(t, err)
+	sheet := must.Get(assetFiles.ReadFile("assets/style.css"))(t)
 	check := func(want bool, rule string, number int) {
 		if rule = fmt.Sprintf(rule, number); strings.Contains(string(sheet), "\n"+rule+" {") != want {
 			t.Errorf("%q is in the style sheet: %v, want %v", rule, !want, want)

@@ -240,8 +240,7 @@ func TestRaylets(t *testing.T) {
 	// other packages' tests have raylets in the kernel's list, too
 	session := fmt.Sprintf("session_2026-11-20_23-19-45_581717_%d", os.Getpid())
 	// t.TempDir is too long a path for a socket
-	tmp, err := os.MkdirTemp("", "a ray")
-	must.OK(t, err)
+	tmp := must.Get(os.MkdirTemp("", "a ray"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(tmp) })
 	sockets := filepath.Join(tmp, session, "sockets")
 	must.OK(t, os.MkdirAll(sockets, 0o755))

@@ -23,8 +23,7 @@ func newer(o Options) Options {
 
 // TestKeepUnchanged: a manifest that is applied again has the pods that it had, whatever is added to new ones.
 func TestKeepUnchanged(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.in.yaml")
-	must.OK(t, err)
+	files := must.Get(filepath.Glob("testdata/*.in.yaml"))(t)
 	compared := 0
 	for _, file := range files {
 		object := func() map[string]any {

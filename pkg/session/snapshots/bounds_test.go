@@ -19,8 +19,7 @@ import (
 
 func lastOf(t *testing.T, set *Set, url string) *Snapshot {
 	t.Helper()
-	snap, err := set.Last(url, 0)
-	must.OK(t, err)
+	snap := must.Get(set.Last(url, 0))(t)
 	return snap
 }
 
@@ -146,8 +145,7 @@ func TestSeriesIsReadOnce(t *testing.T) {
 		layout.ChunkKey(whole, 0, layout.Plain): now}
 	set, store := snapshots(t, bodies)
 	nodes := func(set *Set, at time.Time) (names []string) {
-		samples, err := set.SamplesAt(t.Context(), at.UnixNano())
-		must.OK(t, err)
+		samples := must.Get(set.SamplesAt(t.Context(), at.UnixNano()))(t)
 		for name := range samples {
 			names = append(names, name)
 		}

@@ -34,8 +34,7 @@ func setOf(t *testing.T, store *storetest.Store, bodies map[string]string) *Set 
 	set := New(store, Options{})
 	for key, body := range bodies {
 		store.Objects[key] = []byte(body)
-		o, err := layout.ParseObject("log", testSession, key)
-		must.OK(t, err)
+		o := must.Get(layout.ParseObject("log", testSession, key))(t)
 		set.Add(o, blob.Object{Key: key, Size: int64(len(body))})
 	}
 	return set
@@ -56,8 +55,7 @@ func TestSnapshotsByTime(t *testing.T) {
 		{at(50).UnixNano(), "at 40"},
 	} {
 		for _, url := range []string{"/api/jobs/", "/api/jobs"} {
-			snap, err := set.Last(url, tt.at)
-			must.OK(t, err)
+			snap := must.Get(set.Last(url, tt.at))(t)
 			if got, err := set.Value(t.Context(), snap); err != nil || got != tt.want {
 				t.Errorf("%s at %d: %v, %v, want %s", url, tt.at, got, err, tt.want)
 			}
@@ -112,8 +110,7 @@ func TestSnapshotsHeld(t *testing.T) {
 	set, store := snapshots(t, bodies)
 	read := func(url string) {
 		t.Helper()
-		snap, err := set.Last(url, 0)
-		must.OK(t, err)
+		snap := must.Get(set.Last(url, 0))(t)
 		must.OK(t, says.Err(set.Value(t.Context(), snap)))
 	}
 	for _, url := range urls {
@@ -146,8 +143,7 @@ func TestSamplesAt(t *testing.T) {
 	zstdKey := layout.ChunkKey(whole, int64(len(second)), layout.Zstd)
 	store.Objects[zstdKey] = layouttest.Pack(t, third, layout.Zstd)
 	for minute, want := range map[int]string{-10: "map[]", 5: "map[a:1]", 15: "map[a:2 b:3]", 25: "map[a:4 b:3]"} {
-		samples, err := set.SamplesAt(t.Context(), hour.Add(time.Duration(minute)*time.Minute).UnixNano())
-		must.OK(t, err)
+		samples := must.Get(set.SamplesAt(t.Context(), hour.Add(time.Duration(minute)*time.Minute).UnixNano()))(t)
 		cpu := map[string]float64{}
 		for node, s := range samples {
 			cpu[node] = s.CPU
