@@ -69,8 +69,7 @@ func (s *Standby) reason() error {
 // counts only if events are refused for a while: Ray runs then, with another folder.
 func (s *Standby) notReady() error {
 	why := s.reason()
-	var noRay *NoRayError
-	if !errors.As(why, &noRay) {
+	if !errors.As(why, new(*NoRayError)) {
 		return why
 	}
 	const unplaced = false

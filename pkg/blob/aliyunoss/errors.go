@@ -56,10 +56,9 @@ func (s *Store) makeBucket(ctx context.Context) error {
 
 // shouldRetry says whether another attempt may succeed: after errors of the service itself and of the network.
 func shouldRetry(err error) bool {
-	var body remote.BodyError
 	status := statusOf(err)
 	switch {
-	case err == nil, errors.Is(err, errNotOSS), remote.Credentials(err) != nil, errors.As(err, &body),
+	case err == nil, errors.Is(err, errNotOSS), remote.Credentials(err) != nil, errors.As(err, new(remote.BodyError)),
 		errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false // what is wrong is not the answer
 	case status == 0, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
@@ -94,8 +93,7 @@ func statusOf(err error) int {
 }
 
 func codeOf(err error) string {
-	var refused oss.ServiceError
-	errors.As(err, &refused)
+	refused, _ := errors.AsType[oss.ServiceError](err)
 	return refused.Code
 }
 
@@ -138,8 +136,7 @@ var serverTime = regexp.MustCompile(`<ServerTime>([^<]{1,40})</ServerTime>`)
 // refusal returns the error for a request that the service does not allow, by its cause
 // (alibabacloud.com/help/oss/support/error-codes). permission is what the operation needs.
 func (s *Store) refusal(err error, header http.Header, permission string) error {
-	var refused oss.ServiceError
-	errors.As(err, &refused)
+	refused, _ := errors.AsType[oss.ServiceError](err)
 	if found := serverTime.FindStringSubmatch(refused.RawMessage); found != nil {
 		if at, err := time.Parse(time.RFC3339, found[1]); err == nil {
 			header = http.Header{"Date": {at.UTC().Format(http.TimeFormat)}} // where package remote looks for it

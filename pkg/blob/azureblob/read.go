@@ -133,10 +133,8 @@ func (s *Store) requestPage(ctx context.Context, prefix string, delimited bool, 
 // isBroken says whether an answer was incomplete. Refusals and errors of the connection or the credentials are not: the
 // SDK has handled them.
 func isBroken(err error) bool {
-	var refused *azcore.ResponseError
-	var netErr net.Error
-	var final interface{ NonRetriable() }
-	return !errors.As(err, &refused) && !errors.As(err, &netErr) && !errors.As(err, &final) &&
+	return !errors.As(err, new(*azcore.ResponseError)) && !errors.As(err, new(net.Error)) &&
+		!errors.As(err, new(interface{ NonRetriable() })) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)
 }
 

@@ -43,8 +43,7 @@ func (s *Store) mapError(err error, permission string) error {
 	if missing := remote.Credentials(err); missing != nil {
 		return missing
 	}
-	var apiErr *googleapi.Error
-	errors.As(err, &apiErr)
+	apiErr, _ := errors.AsType[*googleapi.Error](err)
 	switch {
 	case errors.Is(err, storage.ErrObjectNotExist):
 		return os.ErrNotExist
@@ -92,20 +91,16 @@ func (s *Store) runWithRetries(ctx context.Context, permission string, operation
 // incomplete, or an upload must start over.
 func isBroken(err error) bool {
 	var request *url.Error
-	var body remote.BodyError
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	case errors.As(err, &request) && shouldRetry(request): // there was no answer: the SDK has repeated the request
 		return false
-	case remote.Credentials(err) != nil, errors.As(err, &body): // sending it again does not help
+	case remote.Credentials(err) != nil, errors.As(err, new(remote.BodyError)): // sending it again does not help
 		return false
 	}
-	var netErr net.Error
-	var syntax *json.SyntaxError
-	var upload uploadError
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) || errors.As(err, &syntax) ||
-		errors.As(err, &upload)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(net.Error)) ||
+		errors.As(err, new(*json.SyntaxError)) || errors.As(err, new(uploadError))
 }
 
 // makeBucket creates the bucket, unless another process just did.
@@ -170,10 +165,9 @@ func (s *Store) refusal(err error, apiErr *googleapi.Error, permission string) e
 // tokenRefusal returns an error that blames the machine's clock if Google gives no token because of it; nil for any
 // other error, and without one.
 func tokenRefusal(err error) error {
-	var refused *oauth2.RetrieveError
 	var header http.Header
 	text := ""
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
 		text = refused.ErrorDescription + string(refused.Body)
 		if refused.Response != nil {
 			header = refused.Response.Header

@@ -61,8 +61,7 @@ func (s *Store) send(ctx context.Context, key string, body io.ReadSeeker, size i
 		return markLostUpload(closed, size)
 	})
 	// The service may look at rights before it looks at conditions: only replacing an object takes the right to delete.
-	var refused *googleapi.Error
-	if createOnly && errors.As(err, &refused) && refused.Code == http.StatusForbidden &&
+	if refused, ok := errors.AsType[*googleapi.Error](err); createOnly && ok && refused.Code == http.StatusForbidden &&
 		strings.Contains(refused.Message, "storage.objects.delete") {
 		err = os.ErrExist
 	}

@@ -31,9 +31,9 @@ func (s *Store) mapError(err error, permission string) error {
 	if apiErr, ok := errors.AsType[smithy.APIError](err); ok {
 		message = apiErr.ErrorMessage()
 	}
-	var response *smithyhttp.ResponseError
 	var header http.Header
-	if errors.As(err, &response) && response.Response != nil && response.Response.Response != nil {
+	if response, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && response.Response != nil &&
+		response.Response.Response != nil {
 		header = response.Response.Header
 	}
 	if refused := s.refusal(err, status, code, message, header, permission); refused != nil {
@@ -98,11 +98,10 @@ func (s *Store) makeBucketIfMissing(ctx context.Context, operation func() error)
 			LocationConstraint: types.BucketLocationConstraint(s.region)}
 	}
 	_, createErr := s.client.CreateBucket(ctx, input)
-	var owned *types.BucketAlreadyOwnedByYou
 	switch {
 	case createErr == nil:
 		s.log.WithField("bucket", s.bucket).Info("created the bucket")
-	case errors.As(createErr, &owned): // by another process, just now
+	case errors.As(createErr, new(*types.BucketAlreadyOwnedByYou)): // by another process, just now
 	default:
 		return fmt.Errorf("%w; create it: %w", err, s.mapError(createErr, "s3:CreateBucket"))
 	}

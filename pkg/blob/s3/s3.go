@@ -340,9 +340,7 @@ func newRetryer() aws.Retryer {
 			retry.RetryableErrorCode{Codes: map[string]struct{}{"ConditionalRequestConflict": {}}},
 			// An answer that was cut short, the body of a refusal included: it says why, and what is missing.
 			retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-				var broken *smithy.DeserializationError
-				var cut *xml.SyntaxError
-				if errors.As(err, &broken) || errors.As(err, &cut) {
+				if errors.As(err, new(*smithy.DeserializationError)) || errors.As(err, new(*xml.SyntaxError)) {
 					return aws.TrueTernary
 				}
 				return aws.UnknownTernary

@@ -170,9 +170,8 @@ func (m *multipart) complete(ctx context.Context, createOnly bool) error {
 	if err == nil {
 		return m.store.checkStored(ctx, m.key, output.ETag)
 	}
-	var gone *types.NoSuchUpload
 	explained := m.store.mapError(err, "s3:PutObject")
-	if attempts > 1 && (errors.As(err, &gone) || statusOf(err) == http.StatusNotFound ||
+	if attempts > 1 && (errors.As(err, new(*types.NoSuchUpload)) || statusOf(err) == http.StatusNotFound ||
 		errors.Is(explained, os.ErrExist)) {
 		// An attempt whose answer was lost may have completed it. The ETag is then the sum of the parts' sums.
 		etag := fmt.Sprintf("%x-%d", md5.Sum(m.sums), len(m.parts))

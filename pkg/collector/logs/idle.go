@@ -101,13 +101,6 @@ func (r *idleLogs) adoptDevice(id fileID) (same bool) {
 	return id.dev == r.dev && id.ino != 0
 }
 
-func (r *idleLogs) put(key idleKey, f idleFile) {
-	if r.files == nil {
-		r.files = make(map[idleKey]idleFile)
-	}
-	r.files[key] = f
-}
-
 // isFile says whether the file s that a walk saw is the idle log f, by its device and inode. After a restart the number
 // of the device is not known (r.dev is 0), because the volume may have been mounted again: then the first file with the
 // right inode sets it.
@@ -168,7 +161,7 @@ func (t *tree) idleAt(s seenFile) (log idleLog, ok bool) {
 // markSeen notes that the current walk found an idle log.
 func (t *tree) markSeen(key idleKey, f idleFile) {
 	f.scan = uint8(t.scans.number + 1)
-	t.idle.put(key, f)
+	t.idle.files[key] = f
 }
 
 // followAgain makes an idle log a followed one, in the state in which files come from the state file. The scan that is
@@ -309,7 +302,7 @@ func (t *tree) makeIdle(f *file, stamp uint32) {
 	if f.state == finished { // another file may get its inode, and begin with the same bytes
 		idle.ino = 0
 	}
-	t.idle.put(keyOfPath(f.dir, s.path), idle)
+	t.idle.files[keyOfPath(f.dir, s.path)] = idle
 	if t.files[f.id] == f { // else it was removed, and its inode is another's
 		delete(t.files, f.id)
 	}

@@ -166,9 +166,9 @@ func TestGone(t *testing.T) {
 	must.Get(tailer.Scan(t.Context()))(t)
 	tree := tailer.treeOf(lookedAt)
 	dir := tree.followedFiles()[0].dir
-	tree.idle.put(keyOfPath(dir, "idle.out"), idleFile{prefixSize: 5})
-	tree.idle.put(keyOfPath(dir, "again.out"), idleFile{prefixSize: 5})
-	tree.idle.put(keyOfPath(dir, "empty.out"), idleFile{})
+	tree.idle.files[keyOfPath(dir, "idle.out")] = idleFile{prefixSize: 5}
+	tree.idle.files[keyOfPath(dir, "again.out")] = idleFile{prefixSize: 5}
+	tree.idle.files[keyOfPath(dir, "empty.out")] = idleFile{}
 	w := &watcher{t: tailer}
 	happened := func(name string, all ...fsnotify.Op) {
 		for _, op := range all {

@@ -158,8 +158,8 @@ func (t *Tailer) logWaiting(waiting, unread waitingSessions, notRay map[string]b
 		}
 	}
 	more := stay > t.loggedNotRay
-	t.notRay = notRay
-	switch t.unread = nil; unread.count {
+	t.notRay, t.unread = notRay, nil
+	switch unread.count {
 	case 0:
 	case 1:
 		t.unread = fmt.Errorf("the logs of %w", unread.first)

@@ -324,8 +324,8 @@ func (t *tree) loadIdle() error {
 		_, _ = binary.Decode(record, binary.LittleEndian, &e)
 		known := int(e.Node) < len(index) && e.N <= maxPrefix
 		if known && !followed[place{idleKey(e.Key), t.idle.nodes[index[e.Node]]}] {
-			t.idle.put(idleKey(e.Key), idleFile{prefixSum: e.Sum, ino: e.Ino, stamp: noStamp, prefixSize: e.N,
-				node: index[e.Node]})
+			t.idle.files[idleKey(e.Key)] = idleFile{prefixSum: e.Sum, ino: e.Ino, stamp: noStamp, prefixSize: e.N,
+				node: index[e.Node]}
 		}
 	}
 }

@@ -368,7 +368,8 @@ func (t *Tailer) treeOrNew(ctx context.Context, session string) (*tree, error) {
 		state: filepath.Join(t.opts.StateDir, session+".json"), log: t.opts.Log.WithField("session", session),
 		files: make(map[fileID]*file), streams: make(map[streamID]*stream), copies: make(map[fileID]time.Time),
 		removed: make(map[fileID]*removedLog), empty: emptyLogs{names: make(map[rayid.Node][]byte)},
-		idle: idleLogs{again: make(map[idleKey]idleFile)}, reported: make(map[string]bool),
+		idle:     idleLogs{files: make(map[idleKey]idleFile), again: make(map[idleKey]idleFile)},
+		reported: make(map[string]bool),
 	}
 	if err := made.loadState(); err != nil {
 		return nil, err

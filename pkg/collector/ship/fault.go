@@ -44,12 +44,11 @@ var errSlow = errors.New("the upload is too slow")
 // the store works. So a missing right for some keys, or a proxy that breaks connections instead of answering 413, does
 // not delay other streams.
 func (s *Shipper) findFault(ctx context.Context, st *state, err error) fault {
-	var source sourceError
 	storeWorks := !st.failedAt.IsZero() && s.chunks.Load() > st.chunksThen
 	// A chunk that is longer than the limit could not be cut there: it is one long line.
 	divisible := st.upload.bytes > LeastChunk && (st.limit.bytes == 0 || st.upload.bytes <= st.limit.bytes)
 	switch {
-	case errors.As(err, &source):
+	case errors.As(err, new(sourceError)):
 		return sourceFault
 	case ctx.Err() != nil: // the shipper is being closed
 		return noFault
@@ -134,8 +133,8 @@ func refusalAdvice(err error) string {
 // errorKind is an error's label in the metrics. Errors that none of the other labels fits count as the backend's.
 func errorKind(err error) string {
 	var timeout interface{ Timeout() bool }
-	switch source := (sourceError{}); {
-	case errors.As(err, &source):
+	switch {
+	case errors.As(err, new(sourceError)):
 		return "source"
 	case errors.Is(err, blob.ErrPermission):
 		return "permission"

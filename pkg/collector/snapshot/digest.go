@@ -23,8 +23,7 @@ func digest(r io.ReadSeeker, v volatile) (string, error) {
 		}
 	}
 	if err != nil {
-		var syntax *json.SyntaxError
-		if !errors.As(err, &syntax) && !errors.Is(err, errNotJSON) && !errors.Is(err, io.EOF) &&
+		if !errors.As(err, new(*json.SyntaxError)) && !errors.Is(err, errNotJSON) && !errors.Is(err, io.EOF) &&
 			!errors.Is(err, io.ErrUnexpectedEOF) {
 			return "", err
 		}

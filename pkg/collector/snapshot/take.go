@@ -259,10 +259,7 @@ const refusedPause = 10 * time.Minute
 // maxWarned is the maximum number of URLs that are remembered because their refusal was logged.
 const maxWarned = 1000
 
-func isRefusal(err error) bool {
-	var refusal *answer.Refusal
-	return errors.As(err, &refusal)
-}
+func isRefusal(err error) bool { return errors.As(err, new(*answer.Refusal)) }
 
 // reportFailure counts and logs why an answer was not stored. A refused answer is logged once for each URL, which is
 // then left alone for refusedPause.

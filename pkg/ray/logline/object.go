@@ -211,32 +211,36 @@ func levelOf(name, value []byte) Level {
 		}
 		return levelInAnyCase(text)
 	case '{':
-		var levelName []byte // the member "name"
-		for i := 1; i < len(value); {
-			if value[i] != '"' {
-				i++
-				continue
-			}
-			end := jsontext.StringEnd(value, i+1)
-			key := value[i+1 : min(end, len(value))]
-			at := end + 1
-			for at < len(value) && (value[at] == ':' || value[at] == ' ' || value[at] == '\n') {
-				at++
-			}
-			if at >= len(value) {
-				break
-			}
-			i = valueEnd(value, at)
-			if string(key) == "name" {
-				levelName = bytes.Trim(value[at:min(i, len(value))], `"`)
-			}
-		}
-		return levelInAnyCase(levelName)
+		return levelInAnyCase(nameIn(value))
 	}
 	if isShortNumber(value) {
 		return numberLevel(name, value)
 	}
 	return Unknown
+}
+
+// nameIn returns the text of an object's member "name"; nil if it has none. The object may be cut.
+func nameIn(object []byte) (name []byte) {
+	for i := 1; i < len(object); {
+		if object[i] != '"' {
+			i++
+			continue
+		}
+		end := jsontext.StringEnd(object, i+1)
+		key := object[i+1 : min(end, len(object))]
+		at := end + 1
+		for at < len(object) && (object[at] == ':' || object[at] == ' ' || object[at] == '\n') {
+			at++
+		}
+		if at >= len(object) {
+			break
+		}
+		i = valueEnd(object, at)
+		if string(key) == "name" {
+			name = bytes.Trim(object[at:min(i, len(object))], `"`)
+		}
+	}
+	return name
 }
 
 // isShortNumber reports whether a text is a whole number of at most three digits, as levels are.

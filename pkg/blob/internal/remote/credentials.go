@@ -53,7 +53,7 @@ func Credentials(err error) error {
 // failed and nothing was sent. authorize wraps the transport that sends requests.
 func Authorized(base http.RoundTripper, set string,
 	authorize func(http.RoundTripper) (http.RoundTripper, error)) (http.RoundTripper, error) {
-	outer, err := authorize(sends{base})
+	outer, err := authorize(sentRecorder{base})
 	if err != nil {
 		return nil, NoCredentials(context.Background(), err, set)
 	}
@@ -79,10 +79,10 @@ func (a authorized) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// sends is the inner transport: it records that a request reached it.
-type sends struct{ http.RoundTripper }
+// sentRecorder is the inner transport: it records that a request reached it.
+type sentRecorder struct{ http.RoundTripper }
 
-func (s sends) RoundTrip(request *http.Request) (*http.Response, error) {
+func (s sentRecorder) RoundTrip(request *http.Request) (*http.Response, error) {
 	if sent, ok := request.Context().Value(sentKey{}).(*atomic.Bool); ok {
 		sent.Store(true)
 	}
