@@ -3,6 +3,7 @@ package archive
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -90,6 +92,31 @@ func TestRoundTripIsByteEqual(t *testing.T) {
 	must.OK(t, put(to, t.Context(), layout.MetadataKey("log", ref, layout.End), strings.NewReader("[]")))
 	says.ErrorIs(t, says.Err(Import(t.Context(), bytes.NewReader(file), options(to, "log"))), os.ErrExist,
 		"over other content")
+}
+
+// interrupted is a store of which the bodies of logs break off.
+type interrupted struct{ blob.Store }
+
+var errInterrupted = errors.New("the connection broke")
+
+func (s interrupted) Get(ctx context.Context, key string, offset, length int64) (io.ReadCloser, error) {
+	body, err := s.Store.Get(ctx, key, offset, length)
+	if err != nil || !strings.Contains(key, ".log") {
+		return body, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(io.LimitReader(body, 3), iotest.ErrReader(errInterrupted)), body}, nil
+}
+
+// TestInterruptedComparison: a stored object of which reading breaks off is not taken for one with other content, which
+// people are told to remove.
+func TestInterruptedComparison(t *testing.T) {
+	store := storetest.New()
+	fill(t, store, "log")
+	_, err := Import(t.Context(), bytes.NewReader(export(t, store, "log")), options(interrupted{store}, "log"))
+	says.True(t, errors.Is(err, errInterrupted) && !errors.Is(err, os.ErrExist), "%v", err)
 }
 
 // TestEndOfAnImport: a session whose head was lost ended when its last object was stored, also once it is imported, and

@@ -62,32 +62,26 @@ func (i *importer) buffer(size int64) (body io.ReadSeeker, closeBody func(), err
 	return file, func() { _ = file.Close() }, nil
 }
 
-// sameContent says whether the stored object has the content that body reads.
+// sameContent says whether the stored object has the content that body reads. An error is that of one of them.
 func (i *importer) sameContent(key string, body io.Reader) (bool, error) {
 	stored, err := i.opts.Store.Get(i.ctx, key, 0, blob.ToEnd)
 	if err != nil {
 		return false, fmt.Errorf("compare with what is stored: %w", err)
 	}
 	defer func() { _ = stored.Close() }()
-	return sameContent(stored, body)
-}
-
-// sameContent says whether two readers have the same content. An error is that of one of them.
-func sameContent(a, b io.Reader) (bool, error) {
 	const block = 64 << 10
 	left, right := make([]byte, block), make([]byte, block)
 	for {
-		n, err := io.ReadFull(a, left)
-		m, bErr := io.ReadFull(b, right)
-		if !bytes.Equal(left[:n], right[:m]) {
-			return false, nil
-		}
+		n, err := io.ReadFull(stored, left)
+		m, bodyErr := io.ReadFull(body, right)
 		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 		switch {
 		case err != nil && !ended:
 			return false, err
-		case bErr != nil && !errors.Is(bErr, io.EOF) && !errors.Is(bErr, io.ErrUnexpectedEOF):
-			return false, bErr
+		case bodyErr != nil && !errors.Is(bodyErr, io.EOF) && !errors.Is(bodyErr, io.ErrUnexpectedEOF):
+			return false, bodyErr
+		case !bytes.Equal(left[:n], right[:m]):
+			return false, nil
 		case ended:
 			return true, nil
 		}
