@@ -102,14 +102,9 @@ func (c *Client) Sessions(ctx context.Context, filter url.Values) ([]Session, er
 	return all, err
 }
 
-// Entries lists the sessions that a filter passes, newest first. Of a running session of which nothing is stored, the
-// name is catalog.Live.
-func (c *Client) Entries(ctx context.Context, f catalog.Filter) ([]catalog.Entry, error) {
-	return c.entries(ctx, f.Form())
-}
-
-// entries lists the entries of the sessions that a query of /clusters selects.
-func (c *Client) entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
+// Entries lists the entries of the sessions that a query of /clusters selects, newest first. Of a running session of
+// which nothing is stored, the name is catalog.Live.
+func (c *Client) Entries(ctx context.Context, form url.Values) ([]catalog.Entry, error) {
 	found, err := c.Sessions(ctx, form)
 	entries := make([]catalog.Entry, len(found))
 	for i, s := range found {
@@ -146,7 +141,7 @@ func (c *Client) Lookup(ctx context.Context) catalog.Lookup {
 		if len(f.Words) > 0 {
 			form.Set("limit", maxFound)
 		}
-		return c.entries(ctx, form)
+		return c.Entries(ctx, form)
 	}
 }
 

@@ -69,7 +69,7 @@ func (b *builder) readJobs() {
 		b.jobs = append(b.jobs, j)
 	}
 	b.readUnrecordedEnds()
-	b.setLostApart(known)
+	b.leaveOutLostJobs(known)
 }
 
 // maxUnrecorded is how many logs of drivers are read of which only the end is stored, and of which nothing else is.
@@ -282,10 +282,10 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), url.PathEscape(j.SubmissionID)))}
 }
 
-// setLostApart leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows that
+// leaveOutLostJobs leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows that
 // they ran or ended in an exception: neither events nor the dashboard's list names them, so nothing says that they were
 // pending. It does nothing while the session runs, because their records may still come.
-func (b *builder) setLostApart(known []moment.Job) {
+func (b *builder) leaveOutLostJobs(known []moment.Job) {
 	if b.isOpen() {
 		return
 	}

@@ -109,7 +109,7 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.key = append(append(append(g.key[:0], job.String()...), row.Function()...), kind...)
 		g.key = appendCommon(g.key, text)
 		if f := g.known[string(g.key)]; f != nil {
-			f.failedIn(string(row.GivenName()), at, retried)
+			f.countTaskAttempt(string(row.GivenName()), at, retried)
 			if len(f.Entities) < maxEntities {
 				f.addRaiser(g.b.session.Actor(actorIDOf(row)), string(row.GivenName()))
 				f.addEntity(g.b.taskEntity(row.ID(), string(row.Name())))
@@ -130,12 +130,12 @@ func (g *taskGroups) add(row tasktable.Row, retried bool) {
 		g.known[string(g.key)] = f
 	}
 	f.addJob(job)
-	if f.mayWait() && len(g.b.waits) < maxWaits {
+	if f.mayHaveWaited() && len(g.b.waits) < maxWaits {
 		g.b.waits = append(g.b.waits, wait{f, row, at})
 	}
 	g.b.addFailure(row, f)
 	if f.Kind != NodeDied {
-		f.failedIn(a.name, at, retried)
+		f.countTaskAttempt(a.name, at, retried)
 	}
 	if f.Kind == OutOfMemory && f == g.b.actors[actorIDOf(row)] {
 		f.Count-- // the end of the actor's process is counted already, however many calls ended with it
@@ -156,9 +156,9 @@ func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
 	return kind, text, failedAt(row), stored
 }
 
-// mayWait reports whether the finding's attempts failed because they had waited for something too long, or with words
+// mayHaveWaited reports whether the finding's attempts failed because they had waited for something too long, or with words
 // of their own that may mean that.
-func (f *finding) mayWait() bool {
+func (f *finding) mayHaveWaited() bool {
 	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
 		(tellsOfOthers(f.raised, f.raised.Message) || isGeneric(f.raised) ||
 			hasNone().MatchString(f.raised.Message))

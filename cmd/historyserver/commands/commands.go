@@ -37,7 +37,7 @@ func All(serveFlags *pflag.FlagSet) []*cobra.Command {
 			c.GroupID = SessionsGroup
 		}
 		c.Flags().AddFlagSet(flags)
-		o.complete(serveFlags, c.Command, c.run)
+		o.complete(serveFlags, c)
 		commands = append(commands, c.Command)
 	}
 	return commands
@@ -66,11 +66,8 @@ func AddTo(root *cobra.Command) {
 type command struct {
 	*cobra.Command
 	traits
-	run runFunc
+	run func(ctx context.Context, args []string) error
 }
-
-// runFunc runs a command.
-type runFunc func(ctx context.Context, args []string) error
 
 // traits say what a command can do.
 type traits struct {

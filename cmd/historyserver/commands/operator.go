@@ -59,8 +59,9 @@ const (
 )
 
 // complete completes a command: its help and completions, the flag --output, and what is executed, which opens the
-// operator and then calls run. serveFlags are those of All.
-func (o *operator) complete(serveFlags *pflag.FlagSet, cmd *cobra.Command, run runFunc) {
+// operator and then calls its run. serveFlags are those of All.
+func (o *operator) complete(serveFlags *pflag.FlagSet, c command) {
+	cmd := c.Command
 	if strings.Contains(cmd.Use, "SESSION") {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short+".") + "\n\n" + sessionNames + cmp.Or(o.clusterMeans, clusterLatest)
 		cmd.ValidArgsFunction = o.completeSession(serveFlags)
@@ -74,7 +75,7 @@ func (o *operator) complete(serveFlags *pflag.FlagSet, cmd *cobra.Command, run r
 		if err := o.open(cmd, serveFlags); err != nil {
 			return err
 		}
-		return run(cmd.Context(), args)
+		return c.run(cmd.Context(), args)
 	}
 }
 

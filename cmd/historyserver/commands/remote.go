@@ -28,13 +28,13 @@ type serverHistory struct{ *client.Client }
 // sessions implements history. The server filters, but does not know the forms of names: these are looked up here.
 func (s serverHistory) sessions(ctx context.Context, names []string, f catalog.Filter) ([]catalog.Entry, error) {
 	if len(names) == 0 {
-		return s.Entries(ctx, f)
+		return s.Entries(ctx, f.Form())
 	}
 	found, err := catalog.Select(s.Lookup(ctx), names)
 	if err != nil || !f.Narrows() {
 		return found, err
 	}
-	passing, err := s.Entries(ctx, f)
+	passing, err := s.Entries(ctx, f.Form())
 	if err != nil {
 		return nil, err
 	}
