@@ -275,7 +275,7 @@ func (b *builder) linkJobs() {
 			}
 			startedByIt := f == end && isGeneric(f.raised) && !other.intended && other.ended.Start >= end.ended.Start &&
 				(strings.HasPrefix(other.SubmissionID, end.SubmissionID+"-") ||
-					namesJob(output.OwnLines(b.driverLog(end.ended).text), other.SubmissionID))
+					namesJob(b.driverLog(end.ended).ownLines(), other.SubmissionID))
 			if startedByIt || namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}

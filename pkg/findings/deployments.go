@@ -287,7 +287,7 @@ func (f *finding) servesJob(j *job, log *logText, only bool) bool {
 	if f.Kind != Serve || log.text == "" {
 		return false
 	}
-	own := output.OwnLines(log.text)
+	own := log.ownLines()
 	return only && !j.id.Nil() || strings.Contains(own, deployed) && f.last >= j.Start || f.namedIn(own)
 }
 

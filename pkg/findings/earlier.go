@@ -73,7 +73,7 @@ func (b *builder) notMade(end, root *finding) string {
 		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last {
 			continue
 		}
-		if log := output.OwnLines(b.driverLog(other.ended).text); alsoNames(root.raised, log) {
+		if alsoNames(root.raised, b.driverLog(other.ended).ownLines()) {
 			return fmt.Sprintf("job %s, which names it, failed: %s", other.ended.name(), other.rootCause().Title)
 		}
 	}

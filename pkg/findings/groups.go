@@ -230,7 +230,20 @@ func (d *demands) addGroup(g *group) {
 func (d *demands) lacksNode(g *group, lost *finding) bool {
 	j, n := d.b.jobOfID(g.Job), len(g.Bundles)
 	return j != nil && g.Strategy == "STRICT_SPREAD" && lost.first >= j.Start && lost.first > 0 &&
-		n > len(d.b.livingNodes(g.ended)) && n <= len(d.b.livingNodes(lost.first-1))
+		n > d.livingAt(g.ended) && n <= d.livingAt(lost.first-1)
+}
+
+// livingAt returns how many nodes were alive at a time, as livingNodes does. Each group asks it about each lost node.
+func (d *demands) livingAt(at int64) int {
+	n, known := d.living[at]
+	if !known {
+		n = len(d.b.livingNodes(at))
+		if d.living == nil {
+			d.living = map[int64]int{}
+		}
+		d.living[at] = n
+	}
+	return n
 }
 
 // placedBefore names the groups that had been placed at a time (Unix ns) and of which it is not known what they hold;
@@ -262,7 +275,7 @@ func (d *demands) fitsIfFree(g *group) bool {
 	case "STRICT_PACK":
 		return len(g.Bundles) > 0 && d.whatNoNodeHas(g.totalDemand(), nil) == ""
 	case "STRICT_SPREAD":
-		return len(g.Bundles) > 0 && len(g.Bundles) <= len(d.b.livingNodes(g.ended))
+		return len(g.Bundles) > 0 && len(g.Bundles) <= d.livingAt(g.ended)
 	}
 	return len(g.Bundles) > 0
 }

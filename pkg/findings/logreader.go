@@ -14,6 +14,7 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/blob"
 	"github.com/rayhistory/historyserver/pkg/chunks"
+	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/logline"
 	"github.com/rayhistory/historyserver/pkg/ray/logname"
@@ -39,6 +40,16 @@ type logText struct {
 	file  moment.LogFile
 	text  string
 	marks []mark
+	own   string // what ownLines returned
+}
+
+// ownLines returns the text of a driver's log without the lines that Ray copied from other processes. Several jobs'
+// findings ask one log.
+func (l *logText) ownLines() string {
+	if l.own == "" {
+		l.own = output.OwnLines(l.text)
+	}
+	return l.own
 }
 
 // logReader reads the logs that one report asks for, each once, and searches them. All together they are limited.

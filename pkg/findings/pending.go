@@ -118,6 +118,7 @@ type demands struct {
 	holdings
 	inConstructor map[rayid.Actor]bool // of unended
 	noNodeHas     map[string]string    // results of builder.whatNoNodeHas, by the resources and labels as text
+	living        map[int64]int        // results of livingAt
 	found         []*finding           // about tasks and actors
 }
 

@@ -68,7 +68,7 @@ func (b *builder) tooFewReplicas(end, root *finding) string {
 	if root.raised.Type == "GetTimeoutError" || !clientGaveUp().MatchString(root.raised.String()) {
 		return ""
 	}
-	own := sync.OnceValue(func() string { return output.OwnLines(b.driverLog(end.ended).text) + root.raised.String() })
+	own := sync.OnceValue(func() string { return b.driverLog(end.ended).ownLines() + root.raised.String() })
 	// The words of a program that tell of no answer, say of a lock, must name whom it asked.
 	ofClient := !root.raised.Own || root.raised.Message == "" || gotNoAnswer().MatchString(root.raised.Message)
 	only, named := len(b.jobs) == 1, map[string]bool{} // by deployment and application
@@ -133,7 +133,7 @@ func (b *builder) applicationDeleted(end, root *finding) string {
 		!connection().MatchString(raised) {
 		return ""
 	}
-	own, compared := output.OwnLines(b.driverLog(j).text), 0
+	own, compared := b.driverLog(j).ownLines(), 0
 	return b.lastInLogs(end, root, appDeleted(), isOfController, func(m match) string {
 		app, by := m.groups[1], b.busyWith(m.at, j)
 		if by == nil || end.last-m.at > longBroken {
