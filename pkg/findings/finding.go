@@ -223,8 +223,8 @@ func (f *finding) dependsOn(other *finding) bool {
 	return slices.Contains(withCauses(f.because), other)
 }
 
-// countTaskAttempt counts one failed attempt of a task at a time (Unix ns). If the exception was raised by another function,
-// and the task only passed it on, the attempt does not raise the finding's Count.
+// countTaskAttempt counts one failed attempt of a task at a time (Unix ns). If the exception was raised by another
+// function, and the task only passed it on, the attempt does not raise the finding's Count.
 func (f *finding) countTaskAttempt(task string, at int64, recovered bool) {
 	f.countAttempt(at, recovered)
 	if f.raised.Function != "" && f.raised.Function != task {

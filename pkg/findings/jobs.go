@@ -282,9 +282,9 @@ func (b *builder) jobEvidence(j *job, message string) Evidence {
 		Link: b.link("#/jobs/%s", cmp.Or(rayid.Hex(j.id), url.PathEscape(j.SubmissionID)))}
 }
 
-// leaveOutLostJobs leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows that
-// they ran or ended in an exception: neither events nor the dashboard's list names them, so nothing says that they were
-// pending. It does nothing while the session runs, because their records may still come.
+// leaveOutLostJobs leaves out of b.jobs those of which nothing is stored but the log of their driver, unless it shows
+// that they ran or ended in an exception: neither events nor the dashboard's list names them, so nothing says that they
+// were pending. It does nothing while the session runs, because their records may still come.
 func (b *builder) leaveOutLostJobs(known []moment.Job) {
 	if b.isOpen() {
 		return

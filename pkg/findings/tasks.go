@@ -156,8 +156,8 @@ func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
 	return kind, text, failedAt(row), stored
 }
 
-// mayHaveWaited reports whether the finding's attempts failed because they had waited for something too long, or with words
-// of their own that may mean that.
+// mayHaveWaited reports whether the finding's attempts failed because they had waited for something too long, or with
+// words of their own that may mean that.
 func (f *finding) mayHaveWaited() bool {
 	ownWords := f.Kind == TaskFailed && f.raised.Type != "" && !ownBugs[f.raised.Type] &&
 		(tellsOfOthers(f.raised, f.raised.Message) || isGeneric(f.raised) ||
