@@ -54,7 +54,7 @@ func parsed(t *testing.T, ref layout.Session, at Place) map[layout.Object]string
 		if k.Path == layout.Joined+".json" {
 			continue // the copy's own
 		}
-		k.Stream = k.Stream[strings.LastIndexByte(k.Stream, '/')+1:]
+		k.Stream = strings.TrimPrefix(k.Stream, layout.Prefix(at.Root, ref))
 		all[k] = string(data)
 	}
 	return all
