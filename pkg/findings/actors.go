@@ -11,6 +11,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/moment"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/tasktable"
 )
 
 const outOfMemory = "oomContext" // the context of actors that Ray's memory monitor killed
@@ -221,7 +222,8 @@ func (b *builder) callsFailed(a *failedAttempt) {
 	} else {
 		f = b.callsOfGoneActor(a)
 	}
-	f.add(occurrence{at: failedAt(a.row), job: a.job, name: a.name, entity: a.entity, evidence: []Evidence{a.evident}})
+	f.add(occurrence{at: stateAt(a.row, tasktable.StateFailed), job: a.job, name: a.name, entity: a.entity,
+		evidence: []Evidence{a.evident}})
 	b.addFailure(a.row, f)
 	if died != nil {
 		return

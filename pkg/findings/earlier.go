@@ -40,7 +40,7 @@ func (b *builder) addEarlierFailures() {
 		case connection().MatchString(root.raised.String()), lateAnswer().MatchString(root.raised.String()):
 			// who was at the other end may have said why
 			sources = append(sources, b.printedInJob)
-		case isGeneric(root.raised) && (root.Kind == TaskFailed || root.Kind == ActorDied):
+		case isGeneric(root.raised) && root.raised.Type != "" && (root.Kind == TaskFailed || root.Kind == ActorDied):
 			sources = append(sources, b.printedByItself)
 		}
 		for _, before := range append(sources, b.warnedBefore) {

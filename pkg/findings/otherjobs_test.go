@@ -148,9 +148,19 @@ func TestBehindCoroutine(t *testing.T) {
 	} {
 		events := slices.Concat(
 			call("refresh", state("PENDING_ARGS_AVAIL", c.began)+", "+state("RUNNING", c.began)+", "+state("FAILED", "10:16:00.600"), `{"errorMessage": "Job finishes (driver exited).", "errorType": "WORKER_DIED"}`),
-			call("quote", state("PENDING_ARGS_AVAIL", "10:15:30")+", "+state("RUNNING", "10:15:30")+", "+state("FAILED", "10:15:55"), fmt.Sprintf(`{"errorMessage": %q, "errorType": "TASK_EXECUTION_EXCEPTION"}`, trace(c.raised))),
+			call("quote", state("PENDING_ARGS_AVAIL", "10:15:05")+", "+state("RUNNING", "10:15:30")+", "+state("FAILED", "10:15:55"), fmt.Sprintf(`{"errorMessage": %q, "errorType": "TASK_EXECUTION_EXCEPTION"}`, trace(c.raised))),
 			[]string{driverOf(1, "raysubmit_bad")})
 		_, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.RayTaskError(TimeoutError): ray::Quotes.quote() (pid=7, ip=10.0.0.1)\n"+c.raised), events...))
 		says.Equal(t, chain[len(chain)-1].Title, c.want, "%s", name)
 	}
+}
+
+// TestDiedWithoutException: of an actor that died without an exception its own last words are no other failure.
+func TestDiedWithoutException(t *testing.T) {
+	const gone = "The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR Worker exit detail: Worker unexpectedly exits with a connection error code 2. End of file."
+	events := append(deadActor("Store", "actorDiedErrorContext", gone, "ACTOR_DIED"), driverOf(1, "raysubmit_bad"))
+	_, chain := badJob(t, submissionWithLog(t, 1, "\x1b[36m(Store pid=7)\x1b[0m Fatal Python error: Aborted\n"+
+		trace("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."), events...))
+	title := chain[len(chain)-1].Title
+	says.True(t, strings.HasPrefix(title, "Actor Store died unexpectedly") && !strings.Contains(title, "Store printed"), "%s", title)
 }

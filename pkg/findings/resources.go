@@ -221,7 +221,7 @@ func splitGroup(resources map[string]float64) (plain map[string]float64, id stri
 }
 
 // heldUntil returns until when an attempt held its resources, Unix ns: until its driver ended it, or for ever.
-func heldUntil(a attempt) int64 { return cmp.Or(failedAt(a.row), math.MaxInt64) }
+func heldUntil(a attempt) int64 { return cmp.Or(stateAt(a.row, tasktable.StateFailed), math.MaxInt64) }
 
 // addActor adds the times in which an actor was alive.
 func (h *holdings) addActor(a *entities.Actor) {

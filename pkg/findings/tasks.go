@@ -153,7 +153,7 @@ func errorOf(row tasktable.Row) (kind, text []byte, at int64, stored bool) {
 			return []byte(taskRaised), []byte(trace), end, true
 		}
 	}
-	return kind, text, failedAt(row), stored
+	return kind, text, stateAt(row, tasktable.StateFailed), stored
 }
 
 // mayHaveWaited reports whether the finding's attempts failed because they had waited for something too long, or with
@@ -170,11 +170,11 @@ const (
 	taskRaised    = "TASK_EXECUTION_EXCEPTION"
 )
 
-// failedAt returns when an attempt failed, Unix ns; 0 if it did not fail, or if that is not known.
-func failedAt(row tasktable.Row) int64 {
+// stateAt returns when an attempt came into a state, Unix ns; 0 if it did not, or if that is not known.
+func stateAt(row tasktable.Row, state string) int64 {
 	var buf [8]tasktable.StateTime
 	for _, s := range row.States(buf[:0]) {
-		if s.State == tasktable.StateFailed {
+		if s.State == state {
 			return s.Time
 		}
 	}
@@ -524,7 +524,7 @@ func (b *builder) taskOfLostNode(a *failedAttempt) *finding {
 	}
 	lost := b.nodeLost(node)
 	if lost.Count == 0 {
-		lost.count(failedAt(a.row))
+		lost.count(stateAt(a.row, tasktable.StateFailed))
 	}
 	lost.describe(occurrence{job: a.job, name: a.name, evidence: []Evidence{a.evident}})
 	f.Title = fmt.Sprintf("%s failed because its node %s died", a.name, b.nodeName(node))

@@ -37,7 +37,7 @@ func (b *builder) readWaits() {
 				fmt.Sprintf("%s stopped waiting for it (%s)", w.row.GivenName(), w.finding.raised.Type),
 				b.withCallsBelow(b.leftRunningBy(w), w.at), w.at)
 		}
-		f, behind := w.finding, b.behind(attempt{row: w.row, since: w.row.FirstStateAt()})
+		f, behind := w.finding, b.behind(attempt{row: w.row, since: stateAt(w.row, tasktable.StateRunning)})
 		if len(f.because) == 0 && f.raised.Message == "" && !strings.HasSuffix(f.Title, behind) {
 			f.appendTitle(behind) // its exception is one such as asyncio.timeout raises
 		}
