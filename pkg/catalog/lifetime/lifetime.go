@@ -75,7 +75,7 @@ func State(end, written time.Time, objects int, now time.Time, idle time.Duratio
 func StartOf(recorded time.Time, name string, marked, first time.Time) time.Time {
 	stored := earliest(marked, first)
 	if recorded.IsZero() {
-		recorded, _ = layout.NamedStart(name)
+		recorded = startNamed(name)
 	}
 	if recorded.IsZero() || !stored.IsZero() && recorded.After(stored) {
 		return stored
@@ -153,11 +153,17 @@ func (f *Signs) lifeByNames(now time.Time) (life Life, ok bool) {
 // more than an hour from the first hour of which there are events, it is moved by whole hours to be within that one:
 // zones are mostly whole hours from UTC.
 func (f *Signs) namedStart() time.Time {
-	named, _ := layout.NamedStart(f.ref.Name)
+	named := startNamed(f.ref.Name)
 	if named.IsZero() || f.hour.IsZero() || f.hour.Sub(named).Abs() < time.Hour {
 		return named
 	}
 	return layout.InZone(named, f.hour.Add(time.Hour-1), time.Hour)
+}
+
+// startNamed returns the start that a session's name has, in the head's local time; zero if it has none.
+func startNamed(session string) time.Time {
+	named, _ := layout.NamedStart(session)
+	return validOrZero(named)
 }
 
 // recordedStart returns the earliest start that the heads' collectors have stored; zero if none is.
@@ -234,10 +240,10 @@ func (f *Signs) startedAfter(later func(mark) bool) bool {
 	return false
 }
 
-// validOrZero returns a time of metadata, or zero for a time that no session can have. JSON cannot even represent some
-// of them in UTC.
+// validOrZero returns a time of metadata or of a name, or zero for a time that no session can have: one long before
+// Ray, as of a node whose clock was not set, or one that JSON may not be able to represent in UTC.
 func validOrZero(t time.Time) time.Time {
-	if year := t.UTC().Year(); year < 1970 || year > 9998 {
+	if year := t.UTC().Year(); year < 1990 || year > 9998 {
 		return time.Time{}
 	}
 	return t

@@ -285,6 +285,8 @@ func TestStart(t *testing.T) {
 		"told later than stored": {named.AddDate(200, 0, 0), stored, stored.Add(time.Second), name, stored},
 		"named by a clock that is east": {time.Time{}, named.Add(-8 * time.Hour), time.Time{}, name,
 			named.Add(-8 * time.Hour)},
+		"named by a clock that was not set": {time.Time{}, stored, stored,
+			"session_1970-01-01_00-00-09_000000_7", stored},
 		"nothing": {want: time.Time{}},
 	} {
 		got := StartOf(c.told, c.name, c.marked, c.first)
@@ -302,6 +304,7 @@ func TestNamedStart(t *testing.T) {
 		"2026-11-20_04-34-56": hour.Add(34*time.Minute + 56*time.Second),                 // Los Angeles
 		"2026-11-20_20-34-56": hour.Add(34*time.Minute + 56*time.Second),                 // Shanghai
 		"2026-11-18_12-34-56": hour.Add(-48*time.Hour + 34*time.Minute + 56*time.Second), // no zone is so far away
+		"1970-01-01_00-00-09": hour.Add(24 * time.Hour),                                  // not set: the first stored
 	} {
 		ref := layout.Session{Namespace: "default", Cluster: "lab", Name: "session_" + named + "_000000_7"}
 		f := NewSigns(root, ref, time.Time{})
