@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"fmt"
 	"io/fs"
 	"slices"
 	"time"
@@ -68,6 +69,7 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 		}
 		if f == nil {
 			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
+				t.walked.left = fmt.Errorf("a log: %w", err)
 				t.reportOnce(s.path, err)
 				continue
 			}

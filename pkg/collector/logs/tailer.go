@@ -237,14 +237,12 @@ func (t *Tailer) Unread() error {
 	return err
 }
 
-// Forbidden says which logs are not stored because the collector has no right to read them, or because their folder is
-// a link, which is not followed: it may lead anywhere. It is nil if there are none.
+// Forbidden says which logs are not stored because the collector has no right to read them, or never reads such: in a
+// folder that is a link, which may lead anywhere, far down, or with a long path. It is nil if there are none.
 func (t *Tailer) Forbidden() error {
 	for tree := range t.lockedTrees() {
-		folder := t.absolutePath(tree.dir)
-		if info, err := os.Lstat(folder); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("not stored, such as the logs in %s: it is a symbolic link; move Ray's whole temporary "+
-				"folder instead (ray start --temp-dir, --ray-tmp-dir)", folder)
+		if tree.walked.left != nil {
+			return fmt.Errorf("not stored, such as %w", tree.walked.left)
 		}
 		for folder := range tree.walked.forbidden {
 			return fmt.Errorf("not stored, such as the logs in %s: no right to read them; %s", folder, RightsAdvice)

@@ -101,17 +101,30 @@ func TestForbiddenIsTold(t *testing.T) {
 	}
 }
 
-// TestLinkedFolderIsTold: at the end it is told that a session's logs are behind a link, which is not followed.
-func TestLinkedFolderIsTold(t *testing.T) {
-	r := newRig(t)
-	r.play(`write x a; scan`)
-	says.OK(t, r.tailer.Forbidden())
-	disk := filepath.Join(t.TempDir(), "disk")
-	must.OK(t, os.Rename(r.path("."), disk))
-	must.OK(t, os.Symlink(disk, r.path(".")))
-	r.scan()
-	if err := fmt.Sprint(r.tailer.Forbidden()); !strings.Contains(err, session) || !strings.Contains(err, "--temp-dir") {
-		t.Error(err)
+// TestLeftIsTold: at the end it is told which logs are never read: those behind a link, which is not followed, and those
+// too far down or with too long a path.
+func TestLeftIsTold(t *testing.T) {
+	for what, told := range map[string]string{
+		"linked": "symbolic link", strings.Repeat("d/", 33) + "a.log": "32 folders deep",
+		strings.Repeat(strings.Repeat("d", 200)+"/", 5) + "a.log": "at most 900 bytes",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t)
+			r.play(`write x a; ship`)
+			says.OK(t, r.tailer.Forbidden())
+			if what == "linked" {
+				disk := filepath.Join(t.TempDir(), "disk")
+				must.OK(t, os.Rename(r.path("."), disk))
+				must.OK(t, os.Symlink(disk, r.path(".")))
+			} else {
+				r.mkdir(filepath.Dir(what))
+				r.write(what, "a\n")
+			}
+			r.scan()
+			if err := fmt.Sprint(r.tailer.Forbidden()); !strings.Contains(err, told) {
+				t.Errorf("%.20s: %s", what, err)
+			}
+		})
 	}
 }
 

@@ -42,6 +42,8 @@ type walkResult struct {
 	incomplete bool
 	// forbidden are the folders that the collector has no right to read. What is in them may still exist, too.
 	forbidden map[string]bool
+	// left says of one of the logs that are never read why; nil: there are none.
+	left error
 	// unseen are the files and folders of which the file system gives no size and time, as a damaged disk or a share
 	// does for weeks. They may still exist, with what is in them, and say nothing of others.
 	unseen map[string]bool
@@ -130,7 +132,9 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, regular.ErrLink):
-		w.addError(fmt.Errorf("log folder %q is not read: %w", path.Join(dir, below), err))
+		w.left = fmt.Errorf("logs in %s: %w; move Ray's whole temporary folder instead (ray start --temp-dir, "+
+			"--ray-tmp-dir)", path.Join(dir, below), regular.ErrLink)
+		w.addError(w.left)
 		return nil
 	case err != nil:
 		w.recordError(path.Join(dir, below), fmt.Errorf("read log folder %q: %w", path.Join(dir, below), err))
@@ -138,7 +142,8 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	}
 	defer opened.Close()
 	if depth == 0 {
-		w.addError(fmt.Errorf("folder %q: logs more than %d folders deep are not read", path.Join(dir, below), maxDepth))
+		w.left = fmt.Errorf("logs in %s: they are more than %d folders deep", path.Join(dir, below), maxDepth)
+		w.addError(w.left)
 		return nil
 	}
 	if len(w.dirs) < maxWatched {
