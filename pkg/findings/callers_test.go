@@ -60,6 +60,8 @@ func TestNamedLog(t *testing.T) {
 		"an exception": {trace("acme.LaunchError: rank 1 returned 1, see /tmp/ray/session_latest/logs/tts_rank1.log"),
 			"2026-11-22 10:15:50,094 ERROR rank 1 stopped\n" + trace("FloatingPointError: loss is inf"), "tts_rank1.log has FloatingPointError: loss is inf"},
 		"a line":          {"step 2 ended with 4, details in logs/tts_rank1.log\n", own, "tts_rank1.log has "},
+		"its number":      {trace("RuntimeError: rank 1 exited with code 1, check its log"), own, "tts_rank1.log has "},
+		"another number":  {trace("RuntimeError: rank 11 exited with code 1, check its log"), own, ""},
 		"only its name":   {trace("RuntimeError: training failed (tts_rank1.log)"), own, "join key store_id has 14 duplicates"},
 		"another log":     {"step 2 ended with 4, details in tts_rank0.log\n", own, ""},
 		"no error in it":  {"step 2 ended with 4, details in tts_rank1.log\n", "2026-11-22 10:15:50,094 INFO joined 3 tables\n", ""},

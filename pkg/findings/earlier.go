@@ -430,22 +430,26 @@ func (b *builder) printedByOther(root *finding, driver rayid.Job) string {
 	return ""
 }
 
-// namedLog matches a log that a program's words name.
+// namedLog matches a log that a program's words name, and logOf whose log they mean: "rank 1 exited, check its log".
 var namedLog = lazyregexp.New(`[\w./-]*[\w-]\.(?:log|err|out|txt)\b`)
+var logOf = lazyregexp.New(`\b(rank|worker|shard|process) (\d+)\b.*\blogs?\b`)
 
 // saidInNamedLog returns the last exception or error in a log to which the title of the root of a job's end refers, and
 // adds it to the root's evidence; "" if the log is not stored or has none. Programs may keep logs beside Ray's.
 func (b *builder) saidInNamedLog(end, root *finding) string {
-	name := path.Base(namedLog().FindString(root.Title))
-	for _, file := range b.logs.files(func(p string) bool { return path.Base(p) == name }) {
-		if file == b.driverLog(end.ended).file {
-			continue
-		}
+	name, bare := path.Base(namedLog().FindString(root.Title)), strings.NewReplacer("_", "", "-", "")
+	if m := logOf().FindStringSubmatch(root.Title); m != nil && name == "." {
+		name = "*" + m[1] + m[2] + ".*" // "lm_rank_1.log"
+	}
+	for _, file := range b.logs.files(func(p string) bool {
+		named, _ := path.Match(bare.Replace(name), bare.Replace(path.Base(p)))
+		return named
+	}) {
 		log := b.logs.read(file)
 		trace, _ := output.LastTraceback(log.text)
-		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" {
+		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" && file != b.driverLog(end.ended).file {
 			root.addEvidence(b.tailEvidence(log, driverTail))
-			return name + " has " + said
+			return path.Base(file.Path) + " has " + said
 		}
 	}
 	return ""

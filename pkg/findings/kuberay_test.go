@@ -102,12 +102,13 @@ func TestKeptOut(t *testing.T) {
 	says.Equal(t, chain[len(chain)-1].Title, "embed waited for 1 CPU: a, b, c and 1 more held 4 of 4 CPU; RayCluster lab reports FailedToCreateWorkerPod: "+quota)
 }
 
-// TestUpdateRefused: of a long message of an operator about an update that a head refused the title has the end.
+// TestUpdateRefused: of an operator's message with a traceback, as a head that refused an update gave it, the title has
+// the exception.
 func TestUpdateRefused(t *testing.T) {
 	const head = "Failed to update serve applications to the RayCluster ml/lab: fail to create / update Serve applications. If you observe this error consistently, please check the guide in https://docs.example.com for more details. err: UpdateDeployments fail: 400 Bad Request "
 	warning := strings.Replace(platformEvent("RayService", "chat", "FailedToUpdateServeApplications", head+`Traceback (most recent call last):\n  File \"/v/a.py\", line 3, in put\npydantic.ValidationError: 1 validation error for ServeDeploySchema`, "10:12:20"), `"INFO"`, `"WARNING"`, 1)
 	r := report(t, load(t, rareEvents(t, append(aliveNodes(), warning)), rayevents.Session, nil))
-	says.Equal(t, r.Findings[0].Title, "RayService chat reports FailedToUpdateServeApplications: Failed to update serve applications to the RayCluster ml/lab: … File \"/v/a.py\", line 3, in put pydantic.ValidationError: 1 validation error for ServeDeploySchema")
+	says.Equal(t, r.Findings[0].Title, "RayService chat reports FailedToUpdateServeApplications: pydantic.ValidationError: 1 validation error for ServeDeploySchema")
 }
 
 // TestSuspended: a job that had not ended when KubeRay deleted its cluster's pods, or its RayService's cluster, tells

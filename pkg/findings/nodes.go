@@ -307,10 +307,8 @@ func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding
 	if m := deletedByKubeRay().FindStringSubmatch(e.Message); e.Reason == deletedWorker && m != nil {
 		name, prefix, ofAll = m[1], prefix+m[2]+"-worker-", m[2] != ""
 	}
-	if f := lost[name]; !ofAll && f != nil {
-		return []*finding{f}
-	} else if !ofAll {
-		return nil
+	if !ofAll {
+		return slices.DeleteFunc([]*finding{lost[name]}, func(f *finding) bool { return f == nil })
 	}
 	for pod, f := range lost {
 		if f != nil && strings.HasPrefix(pod, prefix) && f.first >= e.Time && f.first-e.Time <= nodeNoticedLate {
@@ -387,9 +385,8 @@ func (b *builder) readPods() {
 			continue
 		}
 		// Of a long error of Go that many layers passed on, the last ones say why.
-		layers := strings.Split(strings.Join(strings.Fields(message), " "), ": ")
-		isLong := failure == podNotStarted || strings.HasPrefix(e.Reason, "FailedToUpdate")
-		if n := len(layers); isLong && len(message) > 2*output.MaxTitle/3 && n > 3 {
+		layers := strings.Split(message, ": ")
+		if n := len(layers); failure == podNotStarted && len(message) > 2*output.MaxTitle/3 && n > 3 {
 			said = layers[0] + ": … " + strings.Join(layers[n-2:], ": ")
 		}
 		f := b.findOrAdd(Pod, failure+output.Normalised(said))

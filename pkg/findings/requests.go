@@ -63,13 +63,12 @@ func (b *builder) requestCut(end, root *finding) string {
 
 // tooFewReplicas returns, for the title of root, which deployment of Serve waited in vain for more replicas when a
 // client of a job got no answer in time; "" if none did. Ray's own timeouts are about tasks. If other jobs ran then,
-// the client's must name the deployment or its application.
+// or a program's own words are not about an answer but about a lock, say, they must name the deployment or application.
 func (b *builder) tooFewReplicas(end, root *finding) string {
 	if root.raised.Type == "GetTimeoutError" || !clientGaveUp().MatchString(root.raised.String()) {
 		return ""
 	}
 	own := sync.OnceValue(func() string { return b.driverLog(end.ended).ownLines() + root.raised.String() })
-	// The words of a program that tell of no answer, say of a lock, must name whom it asked.
 	ofClient := !root.raised.Own || root.raised.Message == "" || gotNoAnswer().MatchString(root.raised.Message)
 	only, named := len(b.jobs) == 1, map[string]bool{} // by deployment and application
 	for _, m := range slices.Backward(b.slowToGrow) {
