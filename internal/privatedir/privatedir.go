@@ -15,7 +15,7 @@ import (
 // Open makes the folder at path if there is none, and returns it if it is this user's own: this user owns it and
 // everything in it, and from now on nobody else may write to it. Otherwise (another user made it or put something
 // there, or it is the root of a shared volume) Open makes and returns the folder "collector-{user ID}" in it, under the
-// same conditions. An error means that another user has taken that name too.
+// same conditions. An error means that a folder cannot be made, or that another user has taken that name too.
 func Open(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("make folder: %w; set a folder that user %d may write to", err, os.Geteuid())

@@ -36,8 +36,8 @@ func LogEnd(ctx context.Context, m *moment.Moment, node rayid.Node, file string)
 	return cut.end, err
 }
 
-// cutAt finds out where log, whose file is f, ended at the moment. All that was stored by then is before the end. All
-// of the log is if its writer had ended by then, and nothing if it had not begun. Otherwise the end is found by the
+// cutAt finds out where log, whose file is f, ended at the moment: nowhere before its end if its writer had ended by
+// then, and at 0 if it had not begun. Otherwise what was stored by then is before the end, and the end is found by the
 // times in the lines that were stored later and, in the log of a worker, by where the output of later tasks begins.
 func cutAt(ctx context.Context, m *moment.Moment, f *sessionlogs.File, log moment.LogFile) (cutPoint, error) {
 	whole := cutPoint{end: f.Size()}

@@ -112,12 +112,12 @@ const workerErrors = "Training failed due to worker errors:"
 
 // takeRankException replaces an exception that Train raised over those of its workers by the one of the rank whose
 // failure is the cause of the others. It does nothing if the traceback begins in the driver's module and names no rank:
-// then the exception is the driver's own. logged is as for firstRankFailure.
+// then the exception is the driver's own. logged returns the exception that a rank's own log has.
 func (e *driverEnd) takeRankException(logged func(rank string) output.Exception) {
 	if e.traceAt < 0 || output.FromModule(e.trace) && !strings.Contains(e.trace, ofRanks) {
 		return
 	}
-	from := max(0, e.traceAt-(1<<10)) // where the log tells of the ranks that failed
+	from := max(0, e.traceAt-(1<<10)) // a line or two above tell of the ranks, or else Train's message about all of them
 	if all := strings.LastIndex(e.log.text[:e.traceAt], workerErrors); all >= 0 && e.traceAt-all <= maxBetween {
 		from = all
 	}

@@ -288,10 +288,10 @@ func (f *finding) missesResultOf(other *finding) bool {
 }
 
 // failureElsewhere returns the title of a failure outside of a job's own tasks that the job may have missed; "" if
-// there is none. It is asked if nothing in the job explains the job's end. If the job ended with words of its own,
-// these count: the end of a detached actor of another job, and an actor or task of the job that somebody killed or
-// cancelled shortly before. Otherwise, also if the job lacked something, a failure in a job whose actors its driver had
-// called.
+// there is none. It is asked if nothing in the job explains the job's end, which is in words of the program's own or a
+// symptom. The last of these counts: the end of a detached actor of another job, if the job's exception may have any
+// reason, and of words of its own an actor or task that somebody killed or cancelled shortly before. Without them, the
+// first failure of another job whose actors the driver had called.
 func (b *builder) failureElsewhere(end, root *finding) (how string) {
 	anyReason, ownWords := isGeneric(end.raised), inOwnWords(end.raised)
 	if root != end || !ownWords && !end.isSymptom() {

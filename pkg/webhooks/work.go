@@ -193,7 +193,8 @@ func (w *work) happenedAt() time.Time {
 }
 
 // read reads the session's findings, from which events are made. It returns false if it must be called again, at w.due.
-// After maxReads errors it goes on without findings: ready is set, and report is nil.
+// After maxReads errors, or if reading took as long as a claim lasts, it goes on without findings: ready is set, and
+// report is nil.
 func (w *work) read(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lease.Until(w.claimEnd))
 	defer cancel()

@@ -163,7 +163,7 @@ func (e *evaluation) callCost(n *parser.Call, at moments) *cost {
 		e.addRange(n.Func.Name, arg, steps)
 	}
 	c := vector.relabeledCost()
-	own, points := float64(nothingOwn), steps // as completeCost takes them
+	own, points := float64(nothingOwn), steps // bytes that the function takes for itself, and points of each series
 	if slices.ContainsFunc(n.Args, func(a parser.Expr) bool { return a.Type() == parser.ValueTypeMatrix }) {
 		points = operandValues // the engine counts the values that it reads of ranges
 	}

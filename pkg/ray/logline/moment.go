@@ -43,7 +43,7 @@ func readMoment(b []byte, bracketed bool) (m moment, n int) {
 
 // readNumbers reads a date of two or three numbers, with the same byte between them, and the time of day behind it.
 // form is the order that the numbers must have: yearFirst, or monthOrDayFirst if it depends on them. n is how many
-// bytes were read; 0 if b does not begin with such a date.
+// bytes were read; 0 if b does not begin with such a date. A byte must follow b's first digits.
 func (m *moment) readNumbers(b []byte, form order) (n int) {
 	between := b[countDigits(b)]
 	parts := 0

@@ -194,8 +194,9 @@ func (r Row) Ran() (start, end int64, ok bool) {
 	return start, end, start <= end && end <= r.at
 }
 
-// Span is when an attempt ran, Unix nanoseconds: from when it began to run until it finished or failed; end is 0 if it
-// had done neither by the row's moment. ok is false if it is not known that it had begun by then.
+// Span is when an attempt ran, Unix nanoseconds: from when it began to run until it finished or failed, or until it was
+// abandoned, as its worker had died or its job had ended; end is 0 if none of that had happened by the row's moment. ok
+// is false if it is not known that it had begun by then.
 func (r Row) Span() (start, end int64, ok bool) {
 	start = r.p.times[runningColumn][r.i]
 	if !r.p.entered(int(r.i), runningColumn) || start > r.at {
