@@ -117,7 +117,7 @@ func (e *driverEnd) takeRankException(logged func(rank string) output.Exception)
 	if e.traceAt < 0 || output.FromModule(e.trace) && !strings.Contains(e.trace, ofRanks) {
 		return
 	}
-	from := max(0, e.traceAt-(1<<10)) // a line or two above tell of the ranks, or else Train's message about all of them
+	from := max(0, e.traceAt-(1<<10)) // the lines above tell of ranks, or Train's message about all of them
 	if all := strings.LastIndex(e.log.text[:e.traceAt], workerErrors); all >= 0 && e.traceAt-all <= maxBetween {
 		from = all
 	}

@@ -104,7 +104,7 @@ var findingsPageParams = slices.Concat(findings.Params, []string{"severity", "fo
 // checkFindingsParams is the error about a value of a query that the page of findings does not know.
 func checkFindingsParams(query url.Values) error {
 	form := param.Form{Values: query}
-	form.OneOf("severity", findings.Error, findings.Warning, findings.Info)
+	form.OneOf("severity", findings.Severities...)
 	form.OneOf("format", "markdown")
 	return form.Err
 }
