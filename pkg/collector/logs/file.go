@@ -136,7 +136,11 @@ func (f *file) isSame(t *tree, seen seenFile) (same bool, err error) {
 // findEnds reads what the file's first size bytes end with and, if lines are redacted, where the last whole line ends.
 func (f *file) findEnds(t *tree, opened io.ReaderAt, size int64) (err error) {
 	if !isDump(f.path) {
-		if f.tail, err = tailOf(opened, max(0, size-footer)); err != nil {
+		f.tail, err = tailOf(opened, max(0, size-footer))
+		if err == nil && f.tail.isBlank() { // of a log that begins with a hole, its last bytes are all that tells it
+			f.tail, err = tailOf(opened, size)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -136,6 +136,20 @@ func TestGenerations(t *testing.T) {
 			copy x x.2; truncate x; goon x c; ship; truncate x; goon x a; ship`,
 			`x: banner banner banner banner b c a; x.1:; x.2:`,
 		},
+		"truncated under a program that does not append, and then writes little": {
+			`write x banner banner banner banner; ship; truncate x; goon x b; scan; scan; write x c; scan; scan; ship
+			write x a; scan; write x c; scan; scan; ship; lost`,
+			`x: banner banner banner banner b c a c`,
+		},
+		"short, and truncated under a program that does not append": {
+			`write x a; ship; truncate x; goon x b; scan; write x c; ship; lost`,
+			`x: a b c`,
+		},
+		"grown before it was truncated under a program that does not append": {
+			`write x banner banner banner banner; ship; write x a a; truncate x; goon x b; scan; write x c; scan
+			scan; ship; lost`,
+			`x: banner banner banner banner b c`,
+		},
 		"overwritten again and again, then removed": {
 			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship

@@ -160,9 +160,8 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 			t.followNew(now, s, f.stream)
 			next := t.files[s.id]
 			// A program that does not append goes on at its old place: what the log had is a hole, and not written.
-			const block = 64 << 10 // the hole ends with a block, and not where the log ended
-			if hole := t.holeEnd(s); hole > 0 && hole > f.size-block && s.size >= f.size {
-				next.read = min(max(hole, f.size), next.size)
+			if start := t.firstWritten(s); start > 0 && start >= f.size {
+				next.read = min(start, next.size)
 			} else if copied < 0 && s.size >= f.size { // it was overwritten, as programs do again and again
 				f.stream.beginOverwritten(now, next)
 			}
@@ -326,18 +325,25 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.dirty = true
 }
 
-// holeEnd returns where the hole ends that a file begins with, as its file system knows; 0 if it has none.
-func (t *tree) holeEnd(s seenFile) int64 {
+// firstWritten returns where the zeros end that a file begins with: the hole that its file system knows, which ends with
+// a block, and those behind it. It is 0 if there are none, or nothing but zeros.
+func (t *tree) firstWritten(s seenFile) int64 {
 	opened, _, err := t.openSeen(s)
 	if err != nil {
 		return 0
 	}
 	defer opened.Close()
-	end, err := unix.Seek(int(opened.Fd()), 0, unix.SEEK_DATA)
+	const block = 64 << 10
+	hole, err := unix.Seek(int(opened.Fd()), 0, unix.SEEK_DATA)
 	if err != nil {
 		return 0
 	}
-	return end
+	data, err := readAt(opened, hole, block)
+	zeros := slices.IndexFunc(data, func(b byte) bool { return b != 0 })
+	if err != nil || zeros < 0 {
+		return 0
+	}
+	return hole + int64(zeros)
 }
 
 func (t *tree) beginsWith(s seenFile, want prefix) bool {
