@@ -172,6 +172,16 @@ func TestLogsOfKubeRay(t *testing.T) {
 		"a.log.chunks/00000000000000004096": {Path: "a.log", Stream: logs + "a.log", Offset: 4096},
 		"a.log.chunks/4096":                 {Path: "a.log.chunks/4096", Stream: logs + "a.log.chunks/4096"},
 		"a.rotated.out":                     {Path: "a.rotated.out", Stream: logs + "a.rotated.out"},
+		"a.chunks/b.log.chunks/00000000000000004096": {Path: "a.chunks/b.log", Stream: logs + "a.chunks/b.log",
+			Offset: 4096},
+		"a.log.chunks/00000000000000004096.gz": {Path: "a.log.chunks/00000000000000004096.gz",
+			Stream: logs + "a.log.chunks/00000000000000004096.gz"},
+		"a.log.chunks/00000000000000004096.@00000000000000000005": {Path: "a.log.chunks/00000000000000004096",
+			Stream: logs + "a.log.chunks/00000000000000004096", Offset: 5},
+		"d/.chunks/00000000000000004096": {Path: "d/.chunks/00000000000000004096",
+			Stream: logs + "d/.chunks/00000000000000004096"},
+		"a.chunks/09223372036854775808": {Path: "a.chunks/09223372036854775808",
+			Stream: logs + "a.chunks/09223372036854775808"},
 	} {
 		want.Kind, want.Node = Log, node
 		got, err := ParseObject("log", v17, logs+name)

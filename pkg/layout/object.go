@@ -392,12 +392,18 @@ func kubeRayLog(o Object, key string, node rayid.Node, name string, hasOffset bo
 		if m := rotatedPart().FindStringSubmatch(name); m != nil {
 			logPath = m[1] + m[3] + "." + m[2]
 		}
-	} else if log, digits, ok := strings.Cut(name, ".chunks/"); ok && len(digits) == chunkDigits {
-		if at, err := strconv.ParseUint(digits, 10, 63); err == nil {
-			logPath, o.Stream, o.Offset = log, strings.TrimSuffix(key, name)+log, int64(at)
-		}
+	} else if log, at, ok := cutLiveOffset(name); ok && o.Stream == key { // neither a chunk nor compressed by another name
+		logPath, o.Stream, o.Offset = log, strings.TrimSuffix(key, name)+log, at
 	}
 	return logObject(o, key, node, logPath, hasOffset)
+}
+
+// cutLiveOffset splits {log}.chunks/{offset}; ok is false if a name is no such one.
+func cutLiveOffset(name string) (log string, offset int64, ok bool) {
+	i := max(0, len(name)-chunkDigits)
+	log, ok = strings.CutSuffix(name[:i], ".chunks/")
+	n, err := strconv.ParseUint(name[i:], 10, 63)
+	return log, int64(n), ok && err == nil && CheckLogPath(log) == nil
 }
 
 // parseEventFile reads `{node}-{YYYY-MM-DD-HH}` and KubeRay's newer `{node}-{YYYY-MM-DD-HH}-{unix ns}.jsonl`.
