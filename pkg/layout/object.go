@@ -392,7 +392,7 @@ func kubeRayLog(o Object, key string, node rayid.Node, name string, hasOffset bo
 		if m := rotatedPart().FindStringSubmatch(name); m != nil {
 			logPath = m[1] + m[3] + "." + m[2]
 		}
-	} else if log, at, ok := cutLiveOffset(name); ok && o.Stream == key { // neither a chunk nor compressed by another name
+	} else if log, at, ok := cutLiveOffset(name); ok && o.Stream == key { // else it is a chunk or compressed
 		logPath, o.Stream, o.Offset = log, strings.TrimSuffix(key, name)+log, at
 	}
 	return logObject(o, key, node, logPath, hasOffset)

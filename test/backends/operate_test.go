@@ -159,7 +159,7 @@ func joinBeside(t *testing.T, s blob.Store, ref layout.Session, content string) 
 			result, err := compact.Session(t.Context(), ref,
 				compact.Options{Store: s, Root: root, Quiet: time.Hour, Progress: &progress.Counter{}})
 			says.True(t, err == nil || errors.Is(err, lease.ErrBusy), err)
-			says.True(t, len(result.Left) <= 0, "left as they are: %q", result.Left)
+			says.True(t, len(result.Left) == 0, "left as they are: %q", result.Left)
 			joined.Add(int64(result.Joined))
 		})
 	}

@@ -3,7 +3,6 @@ package backends
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -305,7 +304,7 @@ func assume(t *testing.T, server *servers.Server, document string) aws.Credentia
 		RoleArn: aws.String("arn:xxx:xxx:xxx:xxxx"), RoleSessionName: aws.String("test"),
 		Policy: aws.String(strings.Join(strings.Fields(document), " ")),
 	})
-	must.OK(t, err, fmt.Errorf("keys for a policy: %w", err))
+	must.OK(t, err, "keys for a policy")
 	c := out.Credentials
 	return aws.Credentials{AccessKeyID: *c.AccessKeyId, SecretAccessKey: *c.SecretAccessKey,
 		SessionToken: *c.SessionToken}

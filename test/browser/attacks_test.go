@@ -263,7 +263,7 @@ func TestSigningInKeepsTheWay(t *testing.T) {
 		"after that": got.Again} {
 		says.True(t, strings.HasPrefix(url, "http://"+s.server+"/login"), "%s: %s", what, url)
 	}
-	says.True(t, len(got.Refused) <= 0, "%q", got.Refused)
+	says.True(t, len(got.Refused) == 0, "%q", got.Refused)
 }
 
 // TestSigningInWithOpenID: a link to a page of the dashboard survives signing in with an OpenID provider, which is
@@ -292,7 +292,7 @@ func TestSigningInWithOpenID(t *testing.T) {
 	}
 	want := []string{"history_session true Lax", "history_signin true Lax"}
 	says.True(t, slices.Equal(got.Cookies, want), "cookies %q, want %q", got.Cookies, want)
-	says.True(t, len(got.Refused) <= 0, "%q", got.Refused)
+	says.True(t, len(got.Refused) == 0, "%q", got.Refused)
 }
 
 // TestRemovedSession: a page that is open while its session is removed says so.

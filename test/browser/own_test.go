@@ -185,7 +185,7 @@ func narrow(t *testing.T, o own) {
 		t.Errorf("%s: %s", e.Page, e.Message)
 	}
 	for _, p := range seen.Pages {
-		says.True(t, len(p.Missing) <= 0, "%s: %s lacks %q", p.Name, p.URL, p.Missing)
+		says.True(t, len(p.Missing) == 0, "%s: %s lacks %q", p.Name, p.URL, p.Missing)
 	}
 }
 

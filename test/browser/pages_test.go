@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 					}
 					found := 0
 					for _, p := range seen.Pages {
-						says.True(t, len(p.Missing) <= 0, "%s: no %q", p.Name, p.Missing)
+						says.True(t, len(p.Missing) == 0, "%s: no %q", p.Name, p.Missing)
 						says.True(t, len(strings.TrimSpace(p.Text)) >= 40, "%s: the page is blank: %q", p.Name, p.Text)
 						for text, d := range durations(p.Text) {
 							if found++; d > time.Duration(at-life.From)*time.Millisecond+beforeEvents {

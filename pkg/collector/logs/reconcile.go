@@ -325,8 +325,8 @@ func (t *tree) readFromCopy(f *file, now time.Time, copied seenFile) {
 	t.dirty = true
 }
 
-// firstWritten returns where the zeros end that a file begins with: the hole that its file system knows, which ends with
-// a block, and those behind it. It is 0 if there are none, or nothing but zeros.
+// firstWritten returns where the zeros end that a file begins with: the hole that its file system knows, which ends
+// with a block, and those behind it. It is 0 if there are none, or nothing but zeros.
 func (t *tree) firstWritten(s seenFile) int64 {
 	opened, _, err := t.openSeen(s)
 	if err != nil {

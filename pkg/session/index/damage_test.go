@@ -145,7 +145,7 @@ func TestRefusedIndexIsNamed(t *testing.T) {
 			func(w string) bool { return strings.Contains(w, s.key(definitionsTable)) }) || loaded.Indexed() {
 			t.Errorf("%s: warnings %q, indexed %v", what, loaded.Warnings, loaded.Indexed())
 		}
-		says.True(t, len(loaded.Damage()) <= 0, "%s: events were read whole, and yet there is damage: %q", what,
+		says.True(t, len(loaded.Damage()) == 0, "%s: events were read whole, and yet there is damage: %q", what,
 			loaded.Damage())
 	}
 	s.write(s.loadAuto(s.opener()))
