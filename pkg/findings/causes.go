@@ -6,10 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
@@ -260,7 +262,7 @@ func (f *finding) tellsOfFailure(child *finding) bool {
 
 // linkJobs links what ended a job to the end of another job which its last words name, and which failed or was stopped
 // while it ran: it may have started that job, or waited for it. If nothing failed in the job, and it ended with words
-// of its own, its whole log may name the other job, or its ID may begin the other one's.
+// of its own, it may have started the other job without a word at its end, see startedBy.
 func (b *builder) linkJobs() {
 	for _, end := range b.findings {
 		f := end.rootCause()
@@ -268,19 +270,62 @@ func (b *builder) linkJobs() {
 			continue
 		}
 		said := strings.TrimPrefix(f.Title, "Job "+f.SubmissionID) + " " + f.earlierError
+		mayTell, started := f == end && isGeneric(f.raised), b.startedBy(end)
 		for _, other := range b.findings {
 			if other.ended == nil || other.SubmissionID == end.SubmissionID || other.last > f.last ||
 				other.last < end.ended.Start {
 				continue
 			}
-			startedByIt := f == end && isGeneric(f.raised) && !other.intended && other.ended.Start >= end.ended.Start &&
-				(strings.HasPrefix(other.SubmissionID, end.SubmissionID+"-") ||
-					namesJob(b.driverLog(end.ended).ownLines(), other.SubmissionID))
+			startedByIt := mayTell && !other.intended && started(other.ended) && !b.startedAgain(f, other, started)
 			if startedByIt || namesJob(said, other.SubmissionID) {
 				f.causedBy(other.rootCause())
 			}
 		}
 	}
+}
+
+// startedBy returns whether the job of an end may have started another one: the job's log names the other one, after
+// whose end the job submitted nothing, or the job's ID begins the other one's, and the job never submitted anything.
+func (b *builder) startedBy(end *finding) func(other *job) bool {
+	own := sync.OnceValue(func() string { return b.driverLog(end.ended).ownLines() })
+	words := sync.OnceValue(func() map[string]bool { return wordsOf(own()) })
+	return func(other *job) bool {
+		if other.Start < end.ended.Start {
+			return false
+		}
+		if strings.HasPrefix(other.SubmissionID, end.SubmissionID+"-") {
+			last := b.lastSubmitted(end.job)
+			if _, known := b.submitted[end.job]; known && last == 0 {
+				return true
+			}
+		}
+		for word := range wordsOf(other.SubmissionID) { // quicker than a search in the log for each of many jobs
+			if !words()[word] {
+				return false
+			}
+		}
+		return namesJob(own(), other.SubmissionID) && b.lastSubmitted(end.job) <= other.End
+	}
+}
+
+// startedAgain reports whether a job that an end's job started after another one had failed succeeded, and the end's
+// words are about no failure: then that one was got over.
+func (b *builder) startedAgain(end, failed *finding, started func(*job) bool) bool {
+	if _, said, _ := strings.Cut(end.Title, ": "); aboutFailures().MatchString(said) {
+		return false
+	}
+	return slices.ContainsFunc(b.jobs, func(j job) bool {
+		return j.Status == jobstatus.Succeeded && j.Start >= failed.last && j.End <= end.last && started(&j)
+	})
+}
+
+// wordsOf returns the words of a text, which may have hyphens.
+func wordsOf(text string) map[string]bool {
+	words := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r != '-' && !isLetter(r) }) {
+		words[strings.Trim(word, "-")] = true
+	}
+	return words
 }
 
 // namesJob reports whether a text names a submission. An ID that is one word without a digit may be any word: it must

@@ -63,17 +63,28 @@ func (b *builder) printedByItself(end, root *finding) string {
 	return said
 }
 
+// maxMakers is how many jobs' logs are asked for a file that a job lacked.
+const maxMakers = 20
+
 // notMade returns, for the title of root, which other job had failed before that knew of the file that root lacks, as
-// that job's own log names it; "" if none had.
+// that job's own log names it or its folder; "" if none had. Who lacked the same file should not have made it, and a
+// file's short name may be in any log.
 func (b *builder) notMade(end, root *finding) string {
-	if root.raised.Type != "FileNotFoundError" {
+	_, file, _ := strings.Cut(root.raised.Message, "'")
+	folder, asked := path.Dir(file), 0
+	if root.raised.Type != "FileNotFoundError" || folder == "." {
 		return ""
 	}
-	for _, other := range b.findings {
-		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last {
+	for _, other := range slices.Backward(b.findings) {
+		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last ||
+			other.rootCause().raised.Same(root.raised) {
 			continue
 		}
-		if alsoNames(root.raised, b.driverLog(other.ended).ownLines()) {
+		if asked++; asked > maxMakers {
+			break
+		}
+		own := b.driverLog(other.ended).ownLines()
+		if strings.Contains(own, folder) && alsoNames(root.raised, own) {
 			return fmt.Sprintf("job %s, which names it, failed: %s", other.ended.name(), other.rootCause().Title)
 		}
 	}
@@ -205,9 +216,9 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 }
 
 // lostState reports whether a finding is about an actor that was restarted, so that it had lost what a failure lacks: a
-// call of the same actor failed, or a check or a count of the driver.
+// call of the same actor did not find it, or a check or a count of the driver.
 func (f *finding) lostState(lacks *finding) bool {
-	return f.Kind == ActorDied && f.recovered > 0 && (f.actorClass() == lacks.actorClass() ||
+	return f.Kind == ActorDied && f.recovered > 0 && (f.actorClass() == lacks.actorClass() && lacks.isSymptom() ||
 		lacks.ended != nil && (lacks.raised.Type == "AssertionError" || lacks.gotTooFew()))
 }
 
@@ -437,12 +448,16 @@ var logOf = lazyregexp.New(`\b(rank|worker|shard|process) (\d+)\b.*\blogs?\b`)
 // saidInNamedLog returns the last exception or error in a log to which the title of the root of a job's end refers, and
 // adds it to the root's evidence; "" if the log is not stored or has none. Programs may keep logs beside Ray's.
 func (b *builder) saidInNamedLog(end, root *finding) string {
-	name, bare := path.Base(namedLog().FindString(root.Title)), strings.NewReplacer("_", "", "-", "")
-	if m := logOf().FindStringSubmatch(root.Title); m != nil && name == "." {
+	name, bare := namedLog().FindString(root.Title), strings.NewReplacer("_", "", "-", "")
+	if m := logOf().FindStringSubmatch(root.Title); m != nil && name == "" {
 		name = "*" + m[1] + m[2] + ".*" // "lm_rank_1.log"
 	}
+	if name == "" {
+		return ""
+	}
+	name = bare.Replace(path.Base(name))
 	for _, file := range b.logs.files(func(p string) bool {
-		named, _ := path.Match(bare.Replace(name), bare.Replace(path.Base(p)))
+		named, _ := path.Match(name, bare.Replace(path.Base(p)))
 		return named
 	}) {
 		log := b.logs.read(file)

@@ -226,11 +226,11 @@ func (d *demands) addGroup(g *group) {
 }
 
 // lacksNode reports whether a group that wants a node for each bundle had too few because of a node that had been lost
-// since its job began.
+// since its job began, and before the group was given up.
 func (d *demands) lacksNode(g *group, lost *finding) bool {
 	j, n := d.b.jobOfID(g.Job), len(g.Bundles)
 	return j != nil && g.Strategy == "STRICT_SPREAD" && lost.first >= j.Start && lost.first > 0 &&
-		n > d.livingAt(g.ended) && n <= d.livingAt(lost.first-1)
+		(g.ended == 0 || lost.first <= g.ended) && n > d.livingAt(g.ended) && n <= d.livingAt(lost.first-1)
 }
 
 // livingAt returns how many nodes were alive at a time, as livingNodes does. Each group asks it about each lost node.

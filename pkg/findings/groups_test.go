@@ -129,6 +129,8 @@ func TestGroupLacksNode(t *testing.T) {
 	b.jobs[0].Start = 50
 	says.True(t, !d.lacksNode(of(2, 0), lost), "lost before the job began")
 	says.Equal(t, nodesHave(b.livingNodes(30), map[string]float64{"CPU": 1}), "2 nodes with 2 CPU each")
+	b.jobs[0].Start, b.session.Nodes[1].Transitions[0].Time, d.living = 1, 35, nil
+	says.True(t, !d.lacksNode(of(2, 30), lost), "given up before the node that was lost came")
 }
 
 // TestGroupOfTrainRun: a group without a name is called by its job, and by the job's Train run if it has one.
@@ -311,6 +313,7 @@ func TestLostState(t *testing.T) {
 	says.True(t, !died.lostState(of("Prices.age", "KeyError", "'sess-41'", nil)), "another actor's call")
 	says.True(t, died.lostState(of("", "AssertionError", "no rows", &job{})), "a check of the driver")
 	says.True(t, !died.lostState(of("", "ValueError", "no rows", &job{})), "another exception of the driver")
+	says.True(t, !died.lostState(of("Sessions.age", "OverflowError", "age is too large", nil)), "it lacks nothing")
 	died.recovered = 0
 	says.True(t, !died.lostState(of("Sessions.age", "KeyError", "'sess-41'", nil)), "not restarted")
 }

@@ -43,6 +43,50 @@ func TestStartedOtherJob(t *testing.T) {
 	}
 }
 
+// TestNotStartedOtherJob: a job that had submitted something itself has no job as its cause only because that one's ID
+// begins with its own; nor one that its log names and that was got over, or after which it went on.
+func TestNotStartedOtherJob(t *testing.T) {
+	const full, few = "RuntimeError: the bucket of reports is full", "RuntimeError: 1 of 2 regions failed"
+	task := func(at string) []string {
+		return submittedBy(driver(1), failedTask(1, "fit", "", ""), at, "10:15:50", "FINISHED")
+	}
+	var again []string
+	for _, e := range submission("raysubmit_good") {
+		again = append(again, strings.NewReplacer("10:06:0", "10:15:1", "10:16:00.500Z", "10:15:50Z").Replace(e))
+	}
+	for name, c := range map[string]struct {
+		other, printed, raised string
+		events                 []string
+		linked                 bool
+	}{
+		"its ID, and tasks of its own": {"raysubmit_bad-eu", "", full, task("10:07:00"), false},
+		"its log, and it went on":      {"raysubmit_qK7", "started raysubmit_qK7\n", full, task("10:15:20"), false},
+		"its log, and tasks before":    {"raysubmit_qK7", "started raysubmit_qK7\n", full, task("10:07:00"), true},
+		"got over":                     {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", full, again, false},
+		"one of two":                   {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", few, again, true},
+		"another one succeeded":        {"raysubmit_qK7", "started raysubmit_qK7\n", full, again, true},
+	} {
+		dir := rareEvents(t, slices.Concat(failedBefore(c.other), submission("raysubmit_bad"), c.events, []string{driverOf(1, "raysubmit_bad")}))
+		storeLog(t, dir, "job-driver-raysubmit_bad.log", c.printed+trace(c.raised))
+		storeLog(t, dir, "job-driver-"+c.other+".log", trace("ValueError: currency of region 7 is not known"))
+		_, chain := badJob(t, dir)
+		says.Equal(t, strings.Contains(chain[len(chain)-1].Title, "currency of region 7"), c.linked, "%s: %s", name, chain[len(chain)-1].Title)
+	}
+}
+
+// TestFileThatOthersLacked: a file's short name, and another job that lacked the same file, tell of no one who should
+// have made it.
+func TestFileThatOthersLacked(t *testing.T) {
+	const lacks = "FileNotFoundError: [Errno 2] No such file or directory: '/srv/models/eu/price.json'"
+	for _, c := range []struct{ raised, log string }{{lacks, trace(lacks)}, {lacks, "read price.json\n" + trace("ValueError: no margin")},
+		{strings.Replace(lacks, "/srv/models/eu/", "", 1), "read price.json\n" + trace("ValueError: no margin")}} {
+		dir := submissionWithLog(t, 1, trace(c.raised), append(failedBefore("raysubmit_eu"), driverOf(1, "raysubmit_bad"))...)
+		storeLog(t, dir, "job-driver-raysubmit_eu.log", c.log)
+		_, chain := badJob(t, dir)
+		says.Equal(t, chain[len(chain)-1].Title, "Job raysubmit_bad failed: its driver raised "+c.raised)
+	}
+}
+
 // TestFileOfOtherJob: a file that is not there is told with the job that failed before and whose log names it.
 func TestFileOfOtherJob(t *testing.T) {
 	const lacks = "FileNotFoundError: [Errno 2] No such file or directory: '/srv/models/eu/price.json'"
