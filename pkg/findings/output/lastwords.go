@@ -283,7 +283,10 @@ func outputsOfWorkers(log string, isRays func(class string) bool) (all []*worker
 		mark, name := strings.TrimRight(m[0], " "), m[1]+m[2] // one of the two groups is what the worker ran
 		w, known := byMark[mark]
 		if who := Printable(name); !known && who != "" && !isRays(name) {
-			w = &workerOutput{who: cmp.Or(ranks[processID().FindString(mark)], who)}
+			w = &workerOutput{who: who}
+			if rank := ranks[processID().FindString(mark)]; rank != "" && strings.HasPrefix(name, "RayTrainWorker") {
+				w.who = rank // on another node another process may have the same ID
+			}
 			all = append(all, w)
 		}
 		byMark[mark] = w
@@ -306,10 +309,11 @@ var (
 func ranksOfProcesses(log string) map[string]string {
 	ranks := map[string]string{}
 	for _, m := range rankStarted().FindAllStringSubmatch(log, -1) {
-		rank, before := "rank "+m[2], ranks[m[1]]
-		if ranks[m[1]] = rank; before != "" && before != rank {
-			ranks[m[1]] = ""
+		rank := "rank " + m[2]
+		if before, known := ranks[m[1]]; known && before != rank {
+			rank = ""
 		}
+		ranks[m[1]] = rank
 	}
 	return ranks
 }

@@ -38,12 +38,18 @@ func OwnLines(text string) string { return copiedLine().ReplaceAllString(text, "
 // have a job is there, too.
 var rayletLine = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\(raylet[^()\n]{0,100}\)(?:\x1b\[0m)? ?([^\[\n][^\n]*)$`)
 
+// pushedByRay matches the messages about nodes, disks and other workers that Ray prints under a raylet's name.
+var pushedByRay = lazyregexp.New(`^(?:The node with node id\b|\s*\([123]\)|A worker died or was killed\b|` +
+	`\d+ Workers? \(tasks|(?:Task|Actor) .* failed\. There |Raylet is terminated\b|(?i:warning: )|[\w/]+\.cc:\d+: |Spilled |Restored )`)
+
 // SaidByRaylet returns the last error of worker processes that Ray copied from a raylet into a driver's log; "" if
-// there is none. Lines of the raylet itself begin with "[".
+// there is none. Lines of the raylet itself begin with "[", or are messages of Ray.
 func SaidByRaylet(log string) string {
 	var printed strings.Builder
 	for _, m := range rayletLine().FindAllStringSubmatch(lastText(log), -1) {
-		printed.WriteString(m[1] + "\n")
+		if !pushedByRay().MatchString(m[1]) {
+			printed.WriteString(m[1] + "\n")
+		}
 	}
 	return ToolError(printed.String())
 }

@@ -207,6 +207,8 @@ func TestRankOfWorker(t *testing.T) {
 	for log, want := range map[string]string{
 		fmt.Sprintf(group, 11, 0) + fmt.Sprintf(group, 12, 1) + line: "rank 1",
 		fmt.Sprintf(group, 12, 0) + fmt.Sprintf(group, 12, 1) + line: "RayTrainWorker", line: "RayTrainWorker",
+		fmt.Sprintf(group, 12, 0) + fmt.Sprintf(group, 12, 1) + fmt.Sprintf(group, 12, 2) + line: "RayTrainWorker", // three nodes
+		fmt.Sprintf(group, 12, 1) + strings.Replace(line, "RayTrainWorker", "load", 1):           "load",           // on another node
 	} {
 		who, _, _ := SaidByWorkers(log, "", func(string) bool { return false }, false, AboutWaits)
 		says.Equal(t, who, want, "%s", log)
@@ -217,8 +219,10 @@ func TestRankOfWorker(t *testing.T) {
 func TestSaidByRaylet(t *testing.T) {
 	const mark, noHome = "\x1b[33m(raylet)\x1b[0m ", "ModuleNotFoundError: No module named 'encodings'"
 	for log, want := range map[string]string{
-		mark + "Fatal Python error: init_fs_encoding: failed to get the Python codec\n" + mark + noHome + "\n" + mark + "\n" + mark + "  <no Python frame>\n": noHome,
-		mark + "[2026-11-22 10:15:55,000 E 9 9] (raylet) node_manager.cc:3478: 4 Workers (tasks / actors) killed due to memory pressure\n":                    "",
+		mark + "Fatal Python error: init_fs_encoding: failed to get the Python codec\n" + mark + noHome + "\n" + mark + "\n" + mark + "  <no Python frame>\n":                                                               noHome,
+		mark + "[2026-11-22 10:15:55,000 E 9 9] (raylet) node_manager.cc:3478: 4 Workers (tasks / actors) killed due to memory pressure\n":                                                                                  "",
+		mark + "The node with node id: 12 has been marked dead because the detector has missed too many heartbeats from it. This can happen when a \n" + mark + "\t(1) raylet crashes unexpectedly (OOM, etc.) \n":          "",
+		mark + "A worker died or was killed while executing a task by an unexpected system error.\n" + mark + "file_system_monitor.cc:116: /tmp/ray is over 95% full. Object creation will fail if spilling is required.\n": "",
 		"\x1b[36m(f pid=7)\x1b[0m " + noHome + "\n": "", noHome + "\n": "",
 	} {
 		says.Equal(t, SaidByRaylet(log), want, "%s", log)
