@@ -56,10 +56,12 @@ func TestClusterDeleted(t *testing.T) {
 		ended bool
 		want  string
 	}{
-		"Deleted cluster ml/lab":        {false, "; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"},
-		"Deleted the RayCluster ml/lab": {true, "; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted the RayCluster ml/lab"},
-		"Deleted cluster ml/other-lab":  {false, silent},
-		"Deleted cluster ml/lab-old":    {false, silent},
+		"Deleted cluster ml/lab": {false,
+			"; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"},
+		"Deleted the RayCluster ml/lab": {true,
+			"; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted the RayCluster ml/lab"},
+		"Deleted cluster ml/other-lab": {false, silent},
+		"Deleted cluster ml/lab-old":   {false, silent},
 	} {
 		events := slices.Concat(runningTask("crunch"), []string{driverOf(1, open), platformEvent("RayJob", "nightly", "DeletedRayCluster", message, "10:20:28")}, aliveNodes())
 		dir := rareEvents(t, events)

@@ -460,9 +460,12 @@ func (b *builder) saidInNamedLog(end, root *finding) string {
 		named, _ := path.Match(name, bare.Replace(path.Base(p)))
 		return named
 	}) {
+		if file == b.driverLog(end.ended).file {
+			continue
+		}
 		log := b.logs.read(file)
 		trace, _ := output.LastTraceback(log.text)
-		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" && file != b.driverLog(end.ended).file {
+		if said := cmp.Or(output.ExceptionOf(trace).String(), output.LastError(log.text)); said != "" {
 			root.addEvidence(b.tailEvidence(log, driverTail))
 			return path.Base(file.Path) + " has " + said
 		}

@@ -71,7 +71,8 @@ var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i
 	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|stack ?trace|traceback)\b|` +
 	`\b(?:has|have) (?:errored|failed|died) already\b|\b(?:has|have) already (?:errored|failed|died)\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
-	output.CollectiveTimeout + `|timed out waiting|ArrowPythonObject|device-side assert triggered|\btask has panicked$|^EOFError$|` +
+	output.CollectiveTimeout + `|timed out waiting|ArrowPythonObject|device-side assert triggered|` +
+	`\btask has panicked$|^EOFError$|` +
 	`\b(?:sub)?(?:process(?:es)?|worker|child)\b[^.\n]{0,30}\b(?:exited|died|ended|terminated|crashed)\b`)
 
 // notLetIn matches what says that a service did not accept who asked. Of a token, a password or a role that could not

@@ -113,7 +113,8 @@ func TestNodesHave(t *testing.T) {
 // how many nodes there were when it was given up.
 func TestGroupLacksNode(t *testing.T) {
 	node := func(transitions ...entities.NodeTransition) entities.Node {
-		return entities.Node{Transitions: append([]entities.NodeTransition{{Time: 5, State: "ALIVE", Resources: map[string]float64{"CPU": 2}}}, transitions...)}
+		return entities.Node{Transitions: append([]entities.NodeTransition{{Time: 5, State: "ALIVE",
+			Resources: map[string]float64{"CPU": 2}}}, transitions...)}
 	}
 	b := &builder{session: &session.Session{}, moment: &moment.Moment{}, jobs: []job{{id: rayid.Job{1}}}}
 	b.session.Nodes = []entities.Node{node(), node(entities.NodeTransition{Time: 40, State: moment.Dead})}
@@ -121,7 +122,8 @@ func TestGroupLacksNode(t *testing.T) {
 	d, lost := &demands{b: b}, &finding{first: 40}
 	lost.Kind = NodeDied
 	of := func(bundles int, ended int64) *group {
-		return &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "STRICT_SPREAD", Bundles: make([]entities.Bundle, bundles)}, ended: ended}
+		return &group{Group: moment.Group{Job: rayid.Job{1}, Strategy: "STRICT_SPREAD", Bundles: make([]entities.Bundle,
+			bundles)}, ended: ended}
 	}
 	says.True(t, d.lacksNode(of(2, 0), lost), "two nodes, one was lost")
 	says.True(t, !d.lacksNode(of(3, 0), lost), "there never were three")
@@ -189,8 +191,9 @@ func TestFit(t *testing.T) {
 	of := func(strategy string, bundles ...entities.Bundle) *group {
 		return &group{Group: moment.Group{Strategy: strategy, Bundles: bundles}}
 	}
-	d := demands{b: &builder{session: &session.Session{}, moment: &moment.Moment{}}, noNodeHas: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
-		"1 CPU on a node with the labels zone=b": "no node has such labels"}}
+	d := demands{b: &builder{session: &session.Session{}, moment: &moment.Moment{}},
+		noNodeHas: map[string]string{"3 CPU": "the most that one node has is 2 CPU", "1 CPU": "",
+			"1 CPU on a node with the labels zone=b": "no node has such labels"}}
 	for strategy, want := range map[string]bool{"PACK": true, "SPREAD": true, "STRICT_PACK": false,
 		"STRICT_SPREAD": false} {
 		says.Equal(t, d.fitsIfFree(of(strategy, one, one, one)), want, "%s: %t", strategy, !want)

@@ -29,12 +29,17 @@ func TestEndedByKubeRay(t *testing.T) {
 		"afterwards":      {"RayJob", "DeletedRayCluster", "Deleted cluster ml/lab", "10:15:45", ""},
 		"another cluster": {"RayJob", "DeletedRayCluster", "Deleted cluster ml/lab-2", "10:15:37", ""},
 		"suspended":       {"RayCluster", "DeletedPod", "Deleted Pods for RayCluster ml/lab due to suspension", "10:15:37", cluster + "Deleted Pods for RayCluster ml/lab due to suspension"},
-		"its queue":       {"Pod", "Stopped", "Preempted to accommodate a workload", "10:15:37", "; its pod was ended: Preempted to accommodate a workload"},
-		"no reason":       {"RayCluster", "DeletedWorkerPod", strings.Replace(oom, "OOMKilled", "", 1), "10:15:42", deleted + "Deleted worker Pod ml/lab-gpu-worker-b; Pod status: Failed; Pod restart policy: Never; Ray container terminated status: exit code 137"},
-		"a descheduler":   {"Pod", "LowNodeUtilization", "pod eviction from gpu-7 node by sigs.k8s.io/descheduler", "10:15:37", "; its pod was evicted: pod eviction from gpu-7 node by sigs.k8s.io/descheduler"},
-		"not evicted":     {"Pod", "EvictionFailed", "pod eviction from gpu-7 node by sigs.k8s.io/descheduler failed: total eviction limit exceeded (2)", "10:15:37", ""},
-		"other resources": {"Pod", "EvictedByVPA", "Pod was evicted by VPA Updater to apply resource recommendation.", "10:15:37", "; its pod was evicted: Pod was evicted by VPA Updater to apply resource recommendation."},
-		"its deadline":    {"Pod", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", "10:15:37", "; its pod was ended: Pod was active on the node longer than the specified deadline"},
+		"its queue": {"Pod", "Stopped", "Preempted to accommodate a workload", "10:15:37",
+			"; its pod was ended: Preempted to accommodate a workload"},
+		"no reason": {"RayCluster", "DeletedWorkerPod", strings.Replace(oom, "OOMKilled", "", 1), "10:15:42",
+			deleted + "Deleted worker Pod ml/lab-gpu-worker-b; Pod status: Failed; Pod restart policy: Never; Ray container terminated status: exit code 137"},
+		"a descheduler": {"Pod", "LowNodeUtilization", "pod eviction from gpu-7 node by sigs.k8s.io/descheduler",
+			"10:15:37", "; its pod was evicted: pod eviction from gpu-7 node by sigs.k8s.io/descheduler"},
+		"not evicted": {"Pod", "EvictionFailed",
+			"pod eviction from gpu-7 node by sigs.k8s.io/descheduler failed: total eviction limit exceeded (2)", "10:15:37", ""},
+		"other resources": {"Pod", "EvictedByVPA", "Pod was evicted by VPA Updater to apply resource recommendation.",
+			"10:15:37", "; its pod was evicted: Pod was evicted by VPA Updater to apply resource recommendation."},
+		"its deadline": {"Pod", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", "10:15:37", "; its pod was ended: Pod was active on the node longer than the specified deadline"},
 	} {
 		events := nodeLostAt("10:15:40")
 		for i := range events {
@@ -74,15 +79,17 @@ func TestKeptOut(t *testing.T) {
 		"another has no image":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "Failed", "Failed to pull image x: not found", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"neither is scheduled":     {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-9", "FailedScheduling", "no such queue", "10:13:20")}), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
 		"only not scheduled":       {warns("FailedScheduling", "0/4 nodes are available"), "; Pod w-3 could not be scheduled: 0/4 nodes are available"},
-		"a provisioner":            {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"), []string{event("WARNING", "Pod", "w-3", "FailedScheduling", "no instance type satisfied resources", "10:12:21")}), "; Pod w-3 could not be scheduled: no instance type satisfied resources"},
-		"no devices":               {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
-		"started later":            {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},
-		"a node's own pod":         {[]string{event("WARNING", "Pod", "lab-worker-b", "FailedKillPod", "no answer", "10:12:20")}, ""},
-		"a probe":                  {warns("Unhealthy", "Readiness probe failed"), ""},
-		"a full disk":              {warns("Evicted", "The node had condition: [DiskPressure]."), "; Pod w-3 was evicted: The node had condition: [DiskPressure]."},
-		"evicted as it ran":        {warns("Evicted", "The node was low on resource: memory."), ""},
-		"a queue":                  {[]string{event("INFO", "Pod", "w-3", "PodUnschedulable", "the queue quota has been exceed", "10:12:20")}, "; Pod w-3 could not be scheduled: the queue quota has been exceed"},
-		"many layers":              {warns("Failed", pull), "; Pod w-3 could not be started: Failed to pull image x: … unexpected status from GET request to https://r.example/token: 401 Unauthorized"},
+		"a provisioner": {slices.Concat(warns("FailedScheduling", "0/4 nodes are available"),
+			[]string{event("WARNING", "Pod", "w-3", "FailedScheduling", "no instance type satisfied resources",
+				"10:12:21")}), "; Pod w-3 could not be scheduled: no instance type satisfied resources"},
+		"no devices":        {warns("OutOfnvidia.com/gpu", "no gpu left"), "; Pod w-3 could not be started: no gpu left"},
+		"started later":     {append(warns("OutOfnvidia.com/gpu", "no gpu left"), event("INFO", "Pod", "w-3", "Started", "Started container", "10:13:20")), ""},
+		"a node's own pod":  {[]string{event("WARNING", "Pod", "lab-worker-b", "FailedKillPod", "no answer", "10:12:20")}, ""},
+		"a probe":           {warns("Unhealthy", "Readiness probe failed"), ""},
+		"a full disk":       {warns("Evicted", "The node had condition: [DiskPressure]."), "; Pod w-3 was evicted: The node had condition: [DiskPressure]."},
+		"evicted as it ran": {warns("Evicted", "The node was low on resource: memory."), ""},
+		"a queue":           {[]string{event("INFO", "Pod", "w-3", "PodUnschedulable", "the queue quota has been exceed", "10:12:20")}, "; Pod w-3 could not be scheduled: the queue quota has been exceed"},
+		"many layers":       {warns("Failed", pull), "; Pod w-3 could not be started: Failed to pull image x: … unexpected status from GET request to https://r.example/token: 401 Unauthorized"},
 	} {
 		dir := rareEvents(t, slices.Concat(submission(open), []string{driverOf(1, open)}, aliveNodes(), waits, c.events))
 		f := only(report(t, load(t, dir, rayevents.Session, nil)), "^embed could never be scheduled")
@@ -96,19 +103,23 @@ func TestKeptOut(t *testing.T) {
 	}
 	const head, worker = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQ==", "AgICAgICAgICAgICAgICAgICAgICAgICAgICAg=="
 	waits[0] = strings.Replace(waits[0], `"GPU": 1.0`, `"CPU": 1.0`, 1)
-	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."), slices.Concat([]string{driverOf(1, "raysubmit_bad"), refused},
-		aliveNodes(), waits, held("a", head), held("b", head), held("c", worker), held("d", worker))...)
+	dir := submissionWithLog(t, 1, trace("ray.exceptions.GetTimeoutError: Get timed out: some object(s) not ready."),
+		slices.Concat([]string{driverOf(1, "raysubmit_bad"), refused},
+			aliveNodes(), waits, held("a", head), held("b", head), held("c", worker), held("d", worker))...)
 	_, chain := badJob(t, dir)
-	says.Equal(t, chain[len(chain)-1].Title, "embed waited for 1 CPU: a, b, c and 1 more held 4 of 4 CPU; RayCluster lab reports FailedToCreateWorkerPod: "+quota)
+	says.Equal(t, chain[len(chain)-1].Title,
+		"embed waited for 1 CPU: a, b, c and 1 more held 4 of 4 CPU; RayCluster lab reports FailedToCreateWorkerPod: "+quota)
 }
 
 // TestUpdateRefused: of an operator's message with a traceback, as a head that refused an update gave it, the title has
 // the exception.
 func TestUpdateRefused(t *testing.T) {
 	const head = "Failed to update serve applications to the RayCluster ml/lab: fail to create / update Serve applications. If you observe this error consistently, please check the guide in https://docs.example.com for more details. err: UpdateDeployments fail: 400 Bad Request "
-	warning := strings.Replace(platformEvent("RayService", "chat", "FailedToUpdateServeApplications", head+`Traceback (most recent call last):\n  File \"/v/a.py\", line 3, in put\npydantic.ValidationError: 1 validation error for ServeDeploySchema`, "10:12:20"), `"INFO"`, `"WARNING"`, 1)
+	warning := strings.Replace(platformEvent("RayService", "chat", "FailedToUpdateServeApplications",
+		head+`Traceback (most recent call last):\n  File \"/v/a.py\", line 3, in put\npydantic.ValidationError: 1 validation error for ServeDeploySchema`, "10:12:20"), `"INFO"`, `"WARNING"`, 1)
 	r := report(t, load(t, rareEvents(t, append(aliveNodes(), warning)), rayevents.Session, nil))
-	says.Equal(t, r.Findings[0].Title, "RayService chat reports FailedToUpdateServeApplications: pydantic.ValidationError: 1 validation error for ServeDeploySchema")
+	says.Equal(t, r.Findings[0].Title,
+		"RayService chat reports FailedToUpdateServeApplications: pydantic.ValidationError: 1 validation error for ServeDeploySchema")
 }
 
 // TestSuspended: a job that had not ended when KubeRay deleted its cluster's pods, or its RayService's cluster, tells
@@ -120,7 +131,8 @@ func TestSuspended(t *testing.T) {
 		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
 		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End), `{"end": "2026-11-22T10:20:31Z"}`)
 		got := report(t, load(t, dir, rayevents.Session, nil)).Findings[0].Title
-		says.True(t, strings.HasSuffix(got, "; what ended the cluster: RayService lab: "+reason+": "+message), "%s", got)
+		says.True(t, strings.HasSuffix(got, "; what ended the cluster: RayService lab: "+reason+": "+message), "%s",
+			got)
 	}
 }
 
@@ -128,11 +140,15 @@ func TestSuspended(t *testing.T) {
 // ended its cluster then.
 func TestHeadEnded(t *testing.T) {
 	const low = "The node was low on resource: ephemeral-storage."
-	for at, want := range map[string]string{"10:20:27": "; what ended the cluster: Pod lab-head: Evicted: " + low, "10:12:27": ""} {
-		dir := rareEvents(t, slices.Concat(runningTask("crunch"), aliveNodes(), []string{driverOf(1, open), platformEvent("Pod", "lab-head", "Evicted", low, at)}))
+	for at, want := range map[string]string{"10:20:27": "; what ended the cluster: Pod lab-head: Evicted: " + low,
+		"10:12:27": ""} {
+		dir := rareEvents(t, slices.Concat(runningTask("crunch"), aliveNodes(), []string{driverOf(1, open),
+			platformEvent("Pod", "lab-head", "Evicted", low, at)}))
 		storeLog(t, dir, "job-driver-raysubmit_open.log", running)
-		storeLog(t, dir, "gcs_server.out", "[2026-11-22 10:20:25,000 I 12 12] (gcs_server) gcs_server.cc:201: Gcs Debug state:\n")
-		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End), `{"end": "2026-11-22T10:20:31Z"}`)
+		storeLog(t, dir, "gcs_server.out",
+			"[2026-11-22 10:20:25,000 I 12 12] (gcs_server) gcs_server.cc:201: Gcs Debug state:\n")
+		put(t, dir, layout.MetadataKey(layout.DefaultRoot, rayevents.Session, layout.End),
+			`{"end": "2026-11-22T10:20:31Z"}`)
 		got := report(t, load(t, dir, rayevents.Session, nil)).Findings[0].Title
 		says.True(t, strings.HasSuffix(got, want) && strings.Contains(got, "Evicted") == (want != ""), "%s", got)
 	}
@@ -145,7 +161,8 @@ func TestHeadEnded(t *testing.T) {
 		"long before": {143, "10:12:50", "SIGTERM (exit code 143)"},
 		"a crash":     {139, "10:15:50", "SIGSEGV (exit code 139)"},
 	} {
-		_, chain := badJob(t, submissionWithLog(t, c.code, "epoch 1\n", append(aliveNodes(), driverOf(1, "raysubmit_bad"), platformEvent("RayJob", "nightly", "Stopped", why, c.at))...))
+		_, chain := badJob(t, submissionWithLog(t, c.code, "epoch 1\n", append(aliveNodes(), driverOf(1,
+			"raysubmit_bad"), platformEvent("RayJob", "nightly", "Stopped", why, c.at))...))
 		says.Equal(t, chain[len(chain)-1].Title, "The driver of job raysubmit_bad was ended by "+c.want, "%s", name)
 	}
 }

@@ -41,11 +41,13 @@ func TestBehindOwnWords(t *testing.T) {
 			raisedAt("run(cmd)", "subprocess.CalledProcessError: Command 'torchrun' returned non-zero exit status 1."), "; before that pull printed: traceback : Signal 11 (SIGSEGV) received by PID 4121"},
 		"a step of Slurm": {"srun: error: gpu-7: task 3: Segmentation fault (core dumped)\nsrun: Terminating StepId=4112.0\nslurmstepd: error: *** STEP 4112.0 ON gpu-7 CANCELLED AT 2026-11-22T10:15:55 ***\nsrun: error: gpu-7: tasks 0-2: Terminated\n",
 			raisedAt("run(cmd)", "subprocess.CalledProcessError: Command 'srun' returned non-zero exit status 139."), "; before that pull printed: srun: error: gpu-7: task 3: Segmentation fault (core dumped)"},
-		"a kernel":          {"Indexing.cu:1369: select: block: [1,0,0], thread: [6,0,0] Assertion `i < size` failed.\n", raisedAt("x.cpu()", "torch.AcceleratorError: CUDA error: device-side assert triggered"), "; before that pull printed: Assertion `i < size` failed."},
-		"a pipe":            {"[10:15:44 TP2] Scheduler hit an exception: Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n[10:15:44] Received sigquit from a child process. It usually means the child failed.\n[E421 10:15:44.426 ProcessGroupGloo.cpp:143] Rank 3 received errors while waiting for rank 2. Please check rank 2 logs for faulty rank.\n", raisedAt("end.recv()", "EOFError"), "; before that pull printed: torch.OutOfMemoryError: CUDA out of memory."},
-		"a file that ended": {"ERROR a: " + expired + "\n", raisedAt("pickle.load(f)", "EOFError: Ran out of input"), ""},
+		"a kernel": {"Indexing.cu:1369: select: block: [1,0,0], thread: [6,0,0] Assertion `i < size` failed.\n", raisedAt("x.cpu()", "torch.AcceleratorError: CUDA error: device-side assert triggered"), "; before that pull printed: Assertion `i < size` failed."},
+		"a pipe":   {"[10:15:44 TP2] Scheduler hit an exception: Traceback (most recent call last):\ntorch.OutOfMemoryError: CUDA out of memory.\n[10:15:44] Received sigquit from a child process. It usually means the child failed.\n[E421 10:15:44.426 ProcessGroupGloo.cpp:143] Rank 3 received errors while waiting for rank 2. Please check rank 2 logs for faulty rank.\n", raisedAt("end.recv()", "EOFError"), "; before that pull printed: torch.OutOfMemoryError: CUDA out of memory."},
+		"a file that ended": {"ERROR a: " + expired + "\n", raisedAt("pickle.load(f)", "EOFError: Ran out of input"),
+			""},
 		"a panic": {"thread 'DAFTCPU-3' panicked at /src/io.rs:119:27:\ncalled `Result::unwrap()` on an `Err` value: UnableToRead { path: \"s3://lake/41.gz\" }\nnote: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
-			raisedAt("b.pull()\n  File \"/v/site-packages/daft/a.py\", line 9, in pull\n    raise failed", "daft.exceptions.DaftCoreException: DaftError::InternalError A task has panicked"), "; before that pull printed: thread 'DAFTCPU-3' panicked at /src/io.rs:119:27: called `Result::unwrap()` on an `Err` value: UnableToRead { path: \"s3://lake/41.gz\" }"},
+			raisedAt("b.pull()\n  File \"/v/site-packages/daft/a.py\", line 9, in pull\n    raise failed",
+				"daft.exceptions.DaftCoreException: DaftError::InternalError A task has panicked"), "; before that pull printed: thread 'DAFTCPU-3' panicked at /src/io.rs:119:27: called `Result::unwrap()` on an `Err` value: UnableToRead { path: \"s3://lake/41.gz\" }"},
 		"Java's agent": {"Error opening zip file or JAR manifest missing : /v/raydp-agent.jar\nError occurred during initialization of VM\nagent library failed Agent_OnLoad: instrument\n", raisedAt("SparkSession.builder.getOrCreate()", "Exception: Java gateway process exited before sending its port number"),
 			"; before that pull printed: Error opening zip file or JAR manifest missing : /v/raydp-agent.jar"},
 		"a licence":   {"License checkout failed.\nUnable to connect to the license server.\nDiagnostic Information:\nFeature: Simulink\nLicensing error: -15,570. System Error: 115\n", raisedAt("run(cmd)", "subprocess.CalledProcessError: Command 'sim' returned non-zero exit status 1."), "; before that pull printed: Unable to connect to the license server."},
@@ -124,7 +126,8 @@ func TestNodeToldToEnd(t *testing.T) {
 func TestStoppedByQueue(t *testing.T) {
 	const why = "Preempted to accommodate a workload (UID: 9f54) due to prioritization in the ClusterQueue"
 	const deleted = "; what ended the cluster: RayJob nightly: DeletedRayCluster: Deleted cluster ml/lab"
-	for at, want := range map[string]string{"10:20:26": "; what ended the cluster: RayJob nightly: Stopped: " + why, "09:30:00": deleted} {
+	for at, want := range map[string]string{"10:20:26": "; what ended the cluster: RayJob nightly: Stopped: " + why,
+		"09:30:00": deleted} {
 		dir := rareEvents(t, slices.Concat(runningTask("crunch"), aliveNodes(), []string{driverOf(1, open),
 			platformEvent("RayJob", "nightly", "Stopped", why, at),
 			platformEvent("RayJob", "nightly", "Started", "Admitted by clusterQueue research", "09:40:00"), platformEvent("RayJob", "nightly", "DeletedRayCluster", "Deleted cluster ml/lab", "10:20:28")}))

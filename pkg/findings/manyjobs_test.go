@@ -117,15 +117,18 @@ func TestManyThatSucceeded(t *testing.T) {
 // TestManyJobsThatFailedAlike: what jobs printed is not gone through once more for each of the other jobs that ran then.
 func TestManyJobsThatFailedAlike(t *testing.T) {
 	const jobs = 160
-	printed := "\x1b[36m(step pid=7)\x1b[0m loss 0.25\n" + strings.Repeat("step 17 took 0.3 s\n", 400) + trace("RuntimeError: no report")
+	printed := "\x1b[36m(step pid=7)\x1b[0m loss 0.25\n" + strings.Repeat("step 17 took 0.3 s\n",
+		400) + trace("RuntimeError: no report")
 	var rows []string
 	for i := range jobs {
 		message, at := "Job entrypoint command failed with exit code 1, last available logs (truncated to 20,000 chars):\n"+printed, int64(i)
-		rows = append(rows, fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "%x", "submission_id": "s%d", "status": "FAILED", "message": %s, "driver_exit_code": 1, "start_time": %d, "end_time": %d}`,
-			jobID(i), i, must.Get(json.Marshal(message))(t), rayevents.At("10:10:00")/1e6+at, rayevents.At("10:19:00")/1e6-at))
+		rows = append(rows,
+			fmt.Sprintf(`{"type": "SUBMISSION", "job_id": "%x", "submission_id": "s%d", "status": "FAILED", "message": %s, "driver_exit_code": 1, "start_time": %d, "end_time": %d}`,
+				jobID(i), i, must.Get(json.Marshal(message))(t), rayevents.At("10:10:00")/1e6+at, rayevents.At("10:19:00")/1e6-at))
 	}
 	dir := rareEvents(t, nil)
-	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/jobs/"), "["+strings.Join(rows, ",\n")+"]")
+	put(t, dir, layout.SnapshotKey(layout.DefaultRoot, rayevents.Session, "/api/jobs/"), "["+strings.Join(rows,
+		",\n")+"]")
 	s := load(t, dir, rayevents.Session, nil)
 	if used := storetest.Allocated(func() { report(t, s) }); used > uint64(60*jobs*len(printed)) {
 		t.Errorf("%d bytes were allocated, the logs have %d", used, jobs*len(printed))

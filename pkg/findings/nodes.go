@@ -308,14 +308,22 @@ func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding
 		name, prefix, ofAll = m[1], prefix+m[2]+"-worker-", m[2] != ""
 	}
 	if !ofAll {
-		return slices.DeleteFunc([]*finding{lost[name]}, func(f *finding) bool { return f == nil })
+		if f := lost[name]; f != nil {
+			nodes = append(nodes, f)
+		}
+		return nodes
 	}
 	for pod, f := range lost {
-		if f != nil && strings.HasPrefix(pod, prefix) && f.first >= e.Time && f.first-e.Time <= nodeNoticedLate {
+		if f != nil && strings.HasPrefix(pod, prefix) && f.beganSoonAfter(e) {
 			nodes = append(nodes, f)
 		}
 	}
 	return nodes
+}
+
+// beganSoonAfter reports whether what a finding is about came within a minute after an event.
+func (f *finding) beganSoonAfter(e *moment.PlatformEvent) bool {
+	return f.first >= e.Time && f.first-e.Time <= nodeNoticedLate
 }
 
 // readPods finds pods that did not run or that ended, in the events of Kubernetes. If the pod was that of a node that
@@ -344,9 +352,10 @@ func (b *builder) readPods() {
 			}
 		}
 	}
-	for _, f := range b.findings { // a driver that is told to end goes with the head's pod, but is none of its own
+	var toldToEnd []*finding // drivers, which go with the pod of the head
+	for _, f := range b.findings {
 		if f.Kind == DriverKilled && strings.Contains(f.Title, " SIGTERM ") {
-			lost[b.session.Ref.Cluster+"-\x00"+f.key] = f
+			toldToEnd = append(toldToEnd, f)
 		}
 	}
 	for i := len(events) - 1; i >= 0; i-- { // the oldest first
@@ -359,6 +368,11 @@ func (b *builder) readPods() {
 		how, said := podEnd(e), output.FirstSentence(containerEnd().ReplaceAllString(message, "$2 exit code $1"))
 		if how != "" || e.Reason == killing {
 			nodes := b.nodesEndedBy(e, lost)
+			for _, driver := range toldToEnd {
+				if b.endsCluster(e) && driver.beganSoonAfter(e) {
+					nodes = append(nodes, driver)
+				}
+			}
 			for _, node := range nodes {
 				node.addEvidence(evident)
 				early := node.first-e.Time > int64(lookBack)
@@ -371,7 +385,8 @@ func (b *builder) readPods() {
 			}
 		}
 		switch {
-		case e.ObjectKind == podKind && how != "" && e.ObjectName == headPod && b.sessionEnd()-e.Time <= int64(lookBack):
+		case e.ObjectKind == podKind && how != "" && e.ObjectName == headPod &&
+			b.sessionEnd()-e.Time <= int64(lookBack):
 			b.clusterDeleted = evident
 		case e.ObjectKind == podKind:
 		case e.Reason == started: // again, by Kueue

@@ -14,7 +14,8 @@ import (
 // instance_manager.py and reconciler.py of ray/autoscaler/v2).
 var nodesRefused = lazyregexp.New(
 	`(?m)^[^\n]*\s(?:ERROR (?:node_launcher\.py:\d+ -- NodeLauncher\d+: |autoscaler\.py:\d+ -- (?:StandardAutoscaler: )?|` +
-		`cloud_provider\.py:\d+ -- Error launching nodes: )|INFO instance_manager\.py:\d+ -- Update instance REQUESTED->QUEUED |WARNING reconciler\.py:\d+ -- Instance )`)
+		`cloud_provider\.py:\d+ -- Error launching nodes: )|` +
+		`INFO instance_manager\.py:\d+ -- Update instance REQUESTED->QUEUED |WARNING reconciler\.py:\d+ -- Instance )`)
 
 // tellMissingNodes adds to the titles of what no node could take why no further node came while it waited.
 func (b *builder) tellMissingNodes() {

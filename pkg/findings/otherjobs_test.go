@@ -36,10 +36,12 @@ func TestStartedOtherJob(t *testing.T) {
 		"a mistake":                {"raysubmit_bad-eu", "", "KeyError: 'eu'", false},
 		"an exception that speaks": {"raysubmit_bad-eu", "", "acme.DepotError: depot 7 is closed", false},
 	} {
-		dir := submissionWithLog(t, 1, c.printed+trace(c.raised), append(failedBefore(c.other), driverOf(1, "raysubmit_bad"))...)
+		dir := submissionWithLog(t, 1, c.printed+trace(c.raised), append(failedBefore(c.other), driverOf(1,
+			"raysubmit_bad"))...)
 		storeLog(t, dir, "job-driver-"+c.other+".log", trace("ValueError: currency of region 7 is not known"))
 		_, chain := badJob(t, dir)
-		says.Equal(t, strings.Contains(chain[len(chain)-1].Title, "currency of region 7"), c.linked, "%s: %s", name, chain[len(chain)-1].Title)
+		says.Equal(t, strings.Contains(chain[len(chain)-1].Title, "currency of region 7"), c.linked, "%s: %s", name,
+			chain[len(chain)-1].Title)
 	}
 }
 
@@ -62,15 +64,19 @@ func TestNotStartedOtherJob(t *testing.T) {
 		"its ID, and tasks of its own": {"raysubmit_bad-eu", "", full, task("10:07:00"), false},
 		"its log, and it went on":      {"raysubmit_qK7", "started raysubmit_qK7\n", full, task("10:15:20"), false},
 		"its log, and tasks before":    {"raysubmit_qK7", "started raysubmit_qK7\n", full, task("10:07:00"), true},
-		"got over":                     {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", full, again, false},
-		"one of two":                   {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", few, again, true},
-		"another one succeeded":        {"raysubmit_qK7", "started raysubmit_qK7\n", full, again, true},
+		"got over": {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", full, again,
+			false},
+		"one of two": {"raysubmit_qK7", "raysubmit_qK7 is bad, started raysubmit_good\n", few, again,
+			true},
+		"another one succeeded": {"raysubmit_qK7", "started raysubmit_qK7\n", full, again, true},
 	} {
-		dir := rareEvents(t, slices.Concat(failedBefore(c.other), submission("raysubmit_bad"), c.events, []string{driverOf(1, "raysubmit_bad")}))
+		dir := rareEvents(t, slices.Concat(failedBefore(c.other), submission("raysubmit_bad"), c.events,
+			[]string{driverOf(1, "raysubmit_bad")}))
 		storeLog(t, dir, "job-driver-raysubmit_bad.log", c.printed+trace(c.raised))
 		storeLog(t, dir, "job-driver-"+c.other+".log", trace("ValueError: currency of region 7 is not known"))
 		_, chain := badJob(t, dir)
-		says.Equal(t, strings.Contains(chain[len(chain)-1].Title, "currency of region 7"), c.linked, "%s: %s", name, chain[len(chain)-1].Title)
+		says.Equal(t, strings.Contains(chain[len(chain)-1].Title, "currency of region 7"), c.linked, "%s: %s", name,
+			chain[len(chain)-1].Title)
 	}
 }
 
@@ -78,9 +84,11 @@ func TestNotStartedOtherJob(t *testing.T) {
 // have made it.
 func TestFileThatOthersLacked(t *testing.T) {
 	const lacks = "FileNotFoundError: [Errno 2] No such file or directory: '/srv/models/eu/price.json'"
-	for _, c := range []struct{ raised, log string }{{lacks, trace(lacks)}, {lacks, "read price.json\n" + trace("ValueError: no margin")},
+	for _, c := range []struct{ raised, log string }{{lacks, trace(lacks)}, {lacks,
+		"read price.json\n" + trace("ValueError: no margin")},
 		{strings.Replace(lacks, "/srv/models/eu/", "", 1), "read price.json\n" + trace("ValueError: no margin")}} {
-		dir := submissionWithLog(t, 1, trace(c.raised), append(failedBefore("raysubmit_eu"), driverOf(1, "raysubmit_bad"))...)
+		dir := submissionWithLog(t, 1, trace(c.raised), append(failedBefore("raysubmit_eu"), driverOf(1,
+			"raysubmit_bad"))...)
 		storeLog(t, dir, "job-driver-raysubmit_eu.log", c.log)
 		_, chain := badJob(t, dir)
 		says.Equal(t, chain[len(chain)-1].Title, "Job raysubmit_bad failed: its driver raised "+c.raised)
@@ -94,11 +102,13 @@ func TestFileOfOtherJob(t *testing.T) {
 		"the model will be written to /srv/models/eu/price.json": true, "models go to /srv/models/eu": true,
 		"the model will be written to /srv/models/us/cost.json": false,
 	} {
-		dir := submissionWithLog(t, 1, trace(lacks), append(failedBefore("raysubmit_eu"), driverOf(1, "raysubmit_bad"))...)
+		dir := submissionWithLog(t, 1, trace(lacks), append(failedBefore("raysubmit_eu"), driverOf(1,
+			"raysubmit_bad"))...)
 		storeLog(t, dir, "job-driver-raysubmit_eu.log", printed+"\n"+trace("ValueError: no margin"))
 		_, chain := badJob(t, dir)
-		says.Equal(t, strings.HasSuffix(chain[len(chain)-1].Title, "price.json'; before that job raysubmit_eu, which names it, failed: "+
-			"Job raysubmit_eu failed: its driver ended with exit code 3; the last exception in its log is ValueError: no margin"), told, "%s: %s", printed, chain[len(chain)-1].Title)
+		says.Equal(t, strings.HasSuffix(chain[len(chain)-1].Title,
+			"price.json'; before that job raysubmit_eu, which names it, failed: "+
+				"Job raysubmit_eu failed: its driver ended with exit code 3; the last exception in its log is ValueError: no margin"), told, "%s: %s", printed, chain[len(chain)-1].Title)
 	}
 }
 
@@ -106,11 +116,14 @@ func TestFileOfOtherJob(t *testing.T) {
 // succeeded afterwards; not those that had ended before.
 func TestHeldByOthersTasks(t *testing.T) {
 	for ended, held := range map[string]bool{"10:17:00": true, "10:15:50": false} {
-		waiting := submittedBy(driver(1), failedTask(1, "render_page", "WORKER_DIED", "Job finishes (driver exited)."), "10:15:30", "10:15:31", "PENDING_NODE_ASSIGNMENT")
-		waiting[1] = strings.Replace(waiting[1], `:31Z"}]`, `:31Z"}, {"state": "FAILED", "timestamp": "2026-11-22T10:16:00.600Z"}]`, 1)
+		waiting := submittedBy(driver(1), failedTask(1, "render_page", "WORKER_DIED", "Job finishes (driver exited)."),
+			"10:15:30", "10:15:31", "PENDING_NODE_ASSIGNMENT")
+		waiting[1] = strings.Replace(waiting[1], `:31Z"}]`,
+			`:31Z"}, {"state": "FAILED", "timestamp": "2026-11-22T10:16:00.600Z"}]`, 1)
 		events := append(waiting, driverOf(1, "raysubmit_bad"), driverOf(2, "raysubmit_open"))
 		for i := range 3 {
-			task := submittedBy(driver(2), failedTask(2, fmt.Sprint("rebuild_index", i), "", ""), "10:15:00", "10:15:05", "RUNNING")
+			task := submittedBy(driver(2), failedTask(2, fmt.Sprint("rebuild_index", i), "", ""), "10:15:00",
+				"10:15:05", "RUNNING")
 			task[1] = strings.Replace(task[1], `"timestamp": "2026-11-22T10:15:05Z"}`,
 				`"timestamp": "2026-11-22T10:15:05Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T`+ended+`Z"}`, 1)
 			events = append(events, strings.ReplaceAll(task[0], `"CPU": 1.0`, `"CPU": 4.0`), task[1])
@@ -118,7 +131,8 @@ func TestHeldByOthersTasks(t *testing.T) {
 		dir := submissionWithLog(t, 3, "report: no page was rendered in time\n", slices.Concat(events, aliveNodes())...)
 		_, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title
-		says.Equal(t, strings.HasPrefix(title, "render_page waited for 1 CPU: rebuild_index0"), held, "%s: %s", ended, title)
+		says.Equal(t, strings.HasPrefix(title, "render_page waited for 1 CPU: rebuild_index0"), held, "%s: %s", ended,
+			title)
 		says.True(t, held || strings.HasPrefix(title, "render_page did not start"), "%s: %s", ended, title)
 	}
 }
@@ -138,12 +152,16 @@ func TestLoggedThenRaised(t *testing.T) {
 	}
 	for log, told := range map[string]bool{
 		printed("make_plan", ""): true, printed("price", ""): false,
-		printed("make_plan", strings.Repeat("2026-11-22 10:15:54.005 | INFO     | plan:make_plan:20 - next depot\n", 20)): false,
+		printed("make_plan", strings.Repeat("2026-11-22 10:15:54.005 | INFO     | plan:make_plan:20 - next depot\n",
+			20)): false,
 	} {
-		events := append(failedTask(1, "make_plan", "TASK_EXECUTION_EXCEPTION", trace(raised)), driverOf(1, "raysubmit_bad"))
-		_, chain := badJob(t, submissionWithLog(t, 1, log+trace("ray.exceptions.RayTaskError(RuntimeError): ray::make_plan() (pid=7, ip=10.0.0.1)\n"+raised), events...))
+		events := append(failedTask(1, "make_plan", "TASK_EXECUTION_EXCEPTION", trace(raised)), driverOf(1,
+			"raysubmit_bad"))
+		_, chain := badJob(t, submissionWithLog(t, 1,
+			log+trace("ray.exceptions.RayTaskError(RuntimeError): ray::make_plan() (pid=7, ip=10.0.0.1)\n"+raised), events...))
 		title := chain[len(chain)-1].Title
-		says.Equal(t, strings.HasSuffix(title, raised+"; before that make_plan printed: "+logged), told, "%s\n%s", log, title)
+		says.Equal(t, strings.HasSuffix(title, raised+"; before that make_plan printed: "+logged), told, "%s\n%s", log,
+			title)
 	}
 }
 
@@ -152,17 +170,22 @@ func TestLoggedThenRaised(t *testing.T) {
 func TestHandledThenAnother(t *testing.T) {
 	const away = "ConnectionError: book 2: replica is away"
 	task := func(name, raised, at, ended string) []string {
-		return submittedBy(driver(1), failedTask(1, name, "TASK_EXECUTION_EXCEPTION", trace(raised)), at, ended, "FAILED")
+		return submittedBy(driver(1), failedTask(1, name, "TASK_EXECUTION_EXCEPTION", trace(raised)), at, ended,
+			"FAILED")
 	}
-	inMain := strings.ReplaceAll(trace("ray.exceptions.RayTaskError(ConnectionError): ray::load_book()\n"+away), "<module>", "main")
+	inMain := strings.ReplaceAll(trace("ray.exceptions.RayTaskError(ConnectionError): ray::load_book()\n"+away),
+		"<module>", "main")
 	for name, c := range map[string]struct {
 		events []string
 		want   string
 	}{
-		"another failed later": {append(task("load_book", away, "10:15:10", "10:15:20"), task("close_book", "KeyError: 'currency'", "10:15:30", "10:15:40")...), "close_book failed: KeyError: 'currency'"},
-		"none did":             {append(task("load_book", away, "10:15:10", "10:15:20"), submittedBy(driver(1), failedTask(1, "close_book", "", ""), "10:15:30", "10:15:40", "FINISHED")...), "load_book failed: " + away},
+		"another failed later": {append(task("load_book", away, "10:15:10", "10:15:20"), task("close_book",
+			"KeyError: 'currency'", "10:15:30", "10:15:40")...), "close_book failed: KeyError: 'currency'"},
+		"none did": {append(task("load_book", away, "10:15:10", "10:15:20"), submittedBy(driver(1),
+			failedTask(1, "close_book", "", ""), "10:15:30", "10:15:40", "FINISHED")...), "load_book failed: " + away},
 	} {
-		dir := submissionWithLog(t, 1, inMain+"book 2 is taken from the archive\na book could not be closed\n", append(c.events, driverOf(1, "raysubmit_bad"))...)
+		dir := submissionWithLog(t, 1, inMain+"book 2 is taken from the archive\na book could not be closed\n",
+			append(c.events, driverOf(1, "raysubmit_bad"))...)
 		_, chain := badJob(t, dir)
 		says.True(t, strings.HasPrefix(chain[len(chain)-1].Title, c.want), "%s: %s", name, chain[len(chain)-1].Title)
 	}
@@ -171,7 +194,8 @@ func TestHandledThenAnother(t *testing.T) {
 // TestBehindCoroutine: a coroutine that waited too long, in an exception without a word, waited behind the call that its
 // process had been running since before.
 func TestBehindCoroutine(t *testing.T) {
-	worker, actor := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 28)), base64.StdEncoding.EncodeToString([]byte("Quotesyyyyyy\x00\x00\x00\x01"))
+	worker, actor := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7},
+		28)), base64.StdEncoding.EncodeToString([]byte("Quotesyyyyyy\x00\x00\x00\x01"))
 	call := func(name, transitions, failure string) []string {
 		id := base64.StdEncoding.EncodeToString(append([]byte((name + "xxxxxxxx")[:8]+"Quotesyyyyyy"), 0, 0, 0, 1))
 		about := fmt.Sprintf(`"taskId": "%s", "jobId": "AAAAAQ==", "taskAttempt": 0`, id)
@@ -191,10 +215,13 @@ func TestBehindCoroutine(t *testing.T) {
 		"a reason":           {"10:15:10", "TimeoutError: no bid", "Quotes.quote failed: TimeoutError: no bid"},
 	} {
 		events := slices.Concat(
-			call("refresh", state("PENDING_ARGS_AVAIL", c.began)+", "+state("RUNNING", c.began)+", "+state("FAILED", "10:16:00.600"), `{"errorMessage": "Job finishes (driver exited).", "errorType": "WORKER_DIED"}`),
-			call("quote", state("PENDING_ARGS_AVAIL", "10:15:05")+", "+state("RUNNING", "10:15:30")+", "+state("FAILED", "10:15:55"), fmt.Sprintf(`{"errorMessage": %q, "errorType": "TASK_EXECUTION_EXCEPTION"}`, trace(c.raised))),
+			call("refresh", state("PENDING_ARGS_AVAIL", c.began)+", "+state("RUNNING", c.began)+", "+state("FAILED",
+				"10:16:00.600"), `{"errorMessage": "Job finishes (driver exited).", "errorType": "WORKER_DIED"}`),
+			call("quote", state("PENDING_ARGS_AVAIL", "10:15:05")+", "+state("RUNNING", "10:15:30")+", "+state("FAILED",
+				"10:15:55"), fmt.Sprintf(`{"errorMessage": %q, "errorType": "TASK_EXECUTION_EXCEPTION"}`, trace(c.raised))),
 			[]string{driverOf(1, "raysubmit_bad")})
-		_, chain := badJob(t, submissionWithLog(t, 1, trace("ray.exceptions.RayTaskError(TimeoutError): ray::Quotes.quote() (pid=7, ip=10.0.0.1)\n"+c.raised), events...))
+		_, chain := badJob(t, submissionWithLog(t, 1,
+			trace("ray.exceptions.RayTaskError(TimeoutError): ray::Quotes.quote() (pid=7, ip=10.0.0.1)\n"+c.raised), events...))
 		says.Equal(t, chain[len(chain)-1].Title, c.want, "%s", name)
 	}
 }
@@ -206,5 +233,6 @@ func TestDiedWithoutException(t *testing.T) {
 	_, chain := badJob(t, submissionWithLog(t, 1, "\x1b[36m(Store pid=7)\x1b[0m Fatal Python error: Aborted\n"+
 		trace("ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task."), events...))
 	title := chain[len(chain)-1].Title
-	says.True(t, strings.HasPrefix(title, "Actor Store died unexpectedly") && !strings.Contains(title, "Store printed"), "%s", title)
+	says.True(t, strings.HasPrefix(title, "Actor Store died unexpectedly") && !strings.Contains(title, "Store printed"),
+		"%s", title)
 }

@@ -194,7 +194,8 @@ func writeHuge(t *testing.T, data string, size int64) string {
 		must.OK(t, os.WriteFile(path, []byte(body), 0o600))
 	}
 	for offset := int64(chunkBytes); offset < size; offset += chunkBytes {
-		must.OK(t, os.Link(filepath.Join(data, first), filepath.Join(data, layout.LogChunkKey(first, offset, layout.Plain))))
+		must.OK(t, os.Link(filepath.Join(data, first), filepath.Join(data, layout.LogChunkKey(first, offset,
+			layout.Plain))))
 	}
 	return pathOf(ref) + "/log?" + url.Values{"node_id": {node.String()}, "file": {"raylet.out"}}.Encode()
 }

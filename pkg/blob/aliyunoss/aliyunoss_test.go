@@ -197,7 +197,8 @@ func TestAdviceByCause(t *testing.T) {
 			"the store does not know the access key"},
 		"expired": {"SecurityTokenExpired", "The security token you provided has expired.", "",
 			"renew the credentials"},
-		"a region": {"AccessDenied", "The bucket you are attempting to access must be addressed using the specified endpoint.", "", "correct --oss-endpoint"},
+		"a region": {"AccessDenied",
+			"The bucket you are attempting to access must be addressed using the specified endpoint.", "", "correct --oss-endpoint"},
 		"KMS": {"AccessDenied", "You have no right to perform kms:Decrypt", "",
 			"grant kms:Decrypt on the KMS key of bucket bucket"},
 		"bills":    {"UserDisable", "UserDisable", "", "bills that are not paid"},
@@ -231,9 +232,10 @@ func TestThrottled(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"a rate":         {oss.ServiceError{StatusCode: 429}, true},
-		"overloaded":     {oss.ServiceError{StatusCode: 503, Code: "UploadTrafficRateLimitExceeded"}, true},
-		"a proxy's page": {errors.New("oss: service returned invalid response body, status = 503 Busy, RequestId = "), false},
+		"a rate":     {oss.ServiceError{StatusCode: 429}, true},
+		"overloaded": {oss.ServiceError{StatusCode: 503, Code: "UploadTrafficRateLimitExceeded"}, true},
+		"a proxy's page": {errors.New("oss: service returned invalid response body, status = 503 Busy, RequestId = "),
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Store{}).mapError(test.err, nil, "x")

@@ -182,7 +182,8 @@ func TestMetadataServerComesLater(t *testing.T) {
 	defer server.Close()
 	t.Setenv("GCE_METADATA_HOST", strings.TrimPrefix(server.URL, "http://"))
 	transport := must.Get(c.authorize(t.Context(), base))(t)
-	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.googleapis.com/b", nil))(t)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "https://storage.googleapis.com/b",
+		nil))(t)
 	answer := must.Get(transport.RoundTrip(request))(t)
 	must.OK(t, answer.Body.Close())
 	says.Equal(t, sent, "Bearer hush", "sent")

@@ -97,10 +97,12 @@ func TestThrottled(t *testing.T) {
 		code, message string
 		want          bool
 	}{
-		"Amazon":                   {503, "SlowDown", "Please reduce your request rate.", true},
-		"Amazon, overloaded":       {503, "ServiceUnavailable", "Service is unable to handle request.", true},
-		"MinIO reads":              {503, "SlowDownRead", "Resource requested is unreadable, please reduce your request rate", true},
-		"MinIO writes":             {503, "SlowDownWrite", "Resource requested is unwritable, please reduce your request rate", true},
+		"Amazon":             {503, "SlowDown", "Please reduce your request rate.", true},
+		"Amazon, overloaded": {503, "ServiceUnavailable", "Service is unable to handle request.", true},
+		"MinIO reads": {503, "SlowDownRead",
+			"Resource requested is unreadable, please reduce your request rate", true},
+		"MinIO writes": {503, "SlowDownWrite",
+			"Resource requested is unwritable, please reduce your request rate", true},
 		"Ceph, without a message":  {503, "ServiceUnavailable", "", true},
 		"a proxy, of all requests": {429, "TooManyRequests", "Too Many Requests", true},
 		"a proxy, of this body":    {503, "ServiceUnavailable", "Service Unavailable", false},

@@ -13,8 +13,10 @@ func TestExceptionOf(t *testing.T) {
 		want       Exception
 	}{
 		{"plain", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\nValueError: bad value 3\n", Exception{Type: "ValueError", Message: "bad value 3"}},
-		{"of the memory of a GPU", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.10 GiB is free. Process 4121 has 70.20 GiB memory in use. Including non-PyTorch memory, this process has 7.90 GiB memory in use. Of the allocated memory 6.81 GiB is allocated by PyTorch.\n",
-			Exception{Type: "OutOfMemoryError", Message: "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.10 GiB is free. Process 4121 has 70.20 GiB memory in use."}},
+		{"of the memory of a GPU",
+			"Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    x()\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.10 GiB is free. Process 4121 has 70.20 GiB memory in use. Including non-PyTorch memory, this process has 7.90 GiB memory in use. Of the allocated memory 6.81 GiB is allocated by PyTorch.\n",
+			Exception{Type: "OutOfMemoryError",
+				Message: "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.25 GiB of which 1.10 GiB is free. Process 4121 has 70.20 GiB memory in use."}},
 		{"without a message", "Traceback (most recent call last):\n  File \"a.py\", line 1\n    assert x\nAssertionError\n", Exception{Type: "AssertionError", Code: "assert x"}},
 		{"of what a program has not", "Traceback (most recent call last):\n  File \"a.py\", line 1, in fold\n    raise NotImplementedError\nNotImplementedError\n", Exception{Type: "NotImplementedError", Code: "in fold", Own: true}},
 		{"of Python's own code", "Traceback (most recent call last):\n  File \"a.py\", line 1, in <module>\n    run()\n  File \"/usr/lib/python3.11/queue.py\", line 1, in get\n    raise Empty\n_queue.Empty\n", Exception{Type: "Empty"}},

@@ -239,7 +239,9 @@ func TestErrorFarAbove(t *testing.T) {
 		"2026-11-22 10:15:05 CRITICAL block 17 is torn":                         "2026-11-22 10:15:05 INFO part is copied",
 	} {
 		lines := strings.Repeat(info+"\n", 3000)
-		says.True(t, strings.Contains(LastWords(lines+record+"\n"+lines), "block 17 is torn"), "%s: %s", record, LastWords(lines+record+"\n"+lines))
-		says.True(t, !strings.Contains(LastWords(lines+record+"\n"+lines+"index is empty\n"), "torn"), "a line of its own")
+		says.True(t, strings.Contains(LastWords(lines+record+"\n"+lines), "block 17 is torn"), "%s: %s", record,
+			LastWords(lines+record+"\n"+lines))
+		says.True(t, !strings.Contains(LastWords(lines+record+"\n"+lines+"index is empty\n"), "torn"),
+			"a line of its own")
 	}
 }
