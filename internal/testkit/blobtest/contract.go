@@ -118,6 +118,14 @@ func (c Contract) createTwice(t subject, s blob.Store) {
 			t.Errorf("reads %q", got)
 		}
 	}
+	// A server may refuse these before it has read them, and close the connection meanwhile.
+	must.OK(t, s.Create(t.Context(), "twice/large", bytes.NewReader(content(6<<20, 1))))
+	for seed := range uint64(5) {
+		err := s.Create(t.Context(), "twice/large", bytes.NewReader(content(6<<20, seed+2)))
+		if !errors.Is(err, os.ErrExist) {
+			t.Errorf("creating a large object again: %v, want os.ErrExist", err)
+		}
+	}
 }
 
 func creatorsAtOnce(t subject, s blob.Store) {

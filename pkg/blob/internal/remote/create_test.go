@@ -2,13 +2,20 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/md5"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"os"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/rayhistory/historyserver/internal/testkit/says"
+	"github.com/rayhistory/historyserver/pkg/blob"
 )
 
 var errUnknown = errors.New("what is If-None-Match?")
@@ -102,5 +109,42 @@ func TestSecondWriteSendsTheWholeBody(t *testing.T) {
 	}
 	if err := w.Create(t.Context(), "key", bytes.NewReader(make([]byte, size))); err != nil || sent != size {
 		t.Errorf("sent %d of %d bytes, %v", sent, size, err)
+	}
+}
+
+// TestRefusedBeforeItIsRead creates an object at a server that breaks the connection of each attempt.
+func TestRefusedBeforeItIsRead(t *testing.T) {
+	stored := func(content string) Object {
+		sum := md5.Sum([]byte(content))
+		return Object{Object: blob.Object{Size: int64(len(content))}, MD5: sum[:]}
+	}
+	for name, test := range map[string]struct {
+		op       string // "": write
+		found    Object
+		findErr  error
+		attempts int
+		want     error
+	}{
+		"stored by an attempt":  {found: stored("mine"), attempts: 6},
+		"another's of its size": {found: stored("hers"), attempts: 6, want: os.ErrExist},
+		"another's":             {found: stored("theirs"), attempts: 6, want: os.ErrExist},
+		"nothing there":         {findErr: os.ErrNotExist, attempts: 6, want: syscall.ECONNRESET},
+		"not to be found out":   {findErr: io.ErrNoProgress, attempts: 6, want: syscall.ECONNRESET},
+		"not sent again":        {found: stored("mine"), attempts: 1, want: syscall.ECONNRESET},
+		"no connection":         {op: "dial", found: stored("mine"), attempts: 6, want: syscall.ECONNRESET},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broken := &net.OpError{Op: cmp.Or(test.op, "write"), Err: os.NewSyscallError("write", syscall.ECONNRESET)}
+			w := Writer{
+				putOne: func(context.Context, string, io.ReadSeeker, int64, bool) (int, error) {
+					return test.attempts, fmt.Errorf("request send failed: %w", broken)
+				},
+				find: func(context.Context, string) (Object, error) { return test.found, test.findErr },
+			}
+			says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), test.want, "create")
+			if test.attempts > 1 {
+				says.ErrorIs(t, w.Put(t.Context(), "key", strings.NewReader("mine")), syscall.ECONNRESET, "put")
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"sync/atomic"
 	"time"
@@ -97,8 +98,9 @@ func (w *Writer) Put(ctx context.Context, key string, body io.ReadSeeker) (err e
 }
 
 // writeBody sends the body, of size bytes, by one request or in parts; with createOnly only if there is no object under
-// the key yet. If an attempt stored the object and its answer was lost, a further attempt is told that it exists: then
-// an object with the same size and MD5 sum counts as success. It reads the body from its beginning.
+// the key yet. If an attempt stored the object and its answer was lost, a further attempt is told that it exists, or
+// finds its connection broken: then an object with the same size and MD5 sum counts as success. It reads the body from
+// its beginning.
 func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, size int64, createOnly bool) error {
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -108,7 +110,7 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 	}
 	attempts, err := w.putOne(ctx, key, body, size, createOnly)
 	err = existsIfLocked(err, createOnly)
-	if attempts < 2 || !errors.Is(err, os.ErrExist) {
+	if attempts < 2 || !errors.Is(err, os.ErrExist) && !(createOnly && isBroken(err)) {
 		return err
 	}
 	if _, err := body.Seek(0, io.SeekStart); err != nil {
@@ -118,10 +120,23 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 	if _, err := io.Copy(sum, body); err != nil {
 		return err
 	}
-	if w.Holds(ctx, key, size, sum.Sum(nil)) {
+	o, findErr := w.find(ctx, key)
+	switch {
+	case findErr != nil:
+		return err
+	case o.Size == size && bytes.Equal(o.MD5, sum.Sum(nil)):
 		return nil
 	}
-	return err
+	return os.ErrExist
+}
+
+// isBroken says whether a request failed because its connection ended. A server that refuses a large object before it
+// has read it closes the connection, and then its answer, that there is one already, may be lost with each attempt.
+func isBroken(err error) bool {
+	if operation, ok := errors.AsType[*net.OpError](err); ok {
+		return operation.Op != "dial" && !operation.Timeout()
+	}
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // existsIfLocked returns os.ErrExist if a create-only write failed because of a lock of the object: locks keep what is
