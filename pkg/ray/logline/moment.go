@@ -161,8 +161,8 @@ func (m *moment) readFraction(b []byte) (n int) {
 	return 1 + digits
 }
 
-// readZone reads the zone of a time, "Z", "+02:00", " +0200", " UTC" or " GMT". n is how many bytes it has; 0 if there
-// is none.
+// readZone reads the zone of a time, "Z", "+02:00", " +0200", " UTC", " GMT+5:30" or, directly behind a time with its
+// date, "+02". n is how many bytes it has; 0 if there is none.
 func (m *moment) readZone(b []byte) (n int) {
 	if len(b) > 0 && b[0] == 'Z' {
 		m.hasZone = true
@@ -171,32 +171,51 @@ func (m *moment) readZone(b []byte) (n int) {
 	if len(b) > 0 && b[0] == ' ' {
 		n = 1
 	}
-	if rest := b[n:]; bytes.HasPrefix(rest, []byte("UTC")) || bytes.HasPrefix(rest, []byte("GMT")) {
+	mayBeShort := n == 0 && m.order != noDate
+	named := bytes.HasPrefix(b[n:], []byte("UTC")) || bytes.HasPrefix(b[n:], []byte("GMT"))
+	if named {
 		m.hasZone = true
-		return n + 3
+		n += 3
 	}
-	if len(b) < n+5 || b[n] != '+' && b[n] != '-' || countDigits(b[n+1:]) != 2 && countDigits(b[n+1:]) != 4 {
-		return 0
-	}
-	at := n + 3
-	if b[at] == ':' {
-		at++
-	}
-	if len(b) < at+2 || countDigits(b[at:]) != 2 {
-		return 0
-	}
-	hours, minutes := valueOf(b[n+1:n+3]), valueOf(b[at:at+2])
-	isZone := hours <= 14 && minutes <= 59 // none is further from UTC
+	east, size := readOffset(b[n:], mayBeShort, named)
 	// What follows makes it a word, a number or a time of day.
-	goesOn := at+2 < len(b) && (isLetter(b[at+2]) || b[at+2] == '.' || b[at+2] == ':' && n == 1)
-	if !isZone || goesOn {
-		return 0
+	next := n + size
+	goesOn := next < len(b) && (isLetter(b[next]) || b[next] == '.' || b[next] == ':' && n > 0)
+	switch {
+	case size > 0 && !goesOn:
+		m.hasZone, m.east = true, east
+		return next
+	case named:
+		return n
 	}
-	m.hasZone, m.east = true, 3600*hours+60*minutes
-	if b[n] == '-' {
-		m.east = -m.east
+	return 0
+}
+
+// readOffset reads an offset from UTC, "+02:00" or "-0330", and returns it in seconds. It may have no minutes if
+// mayBeShort says so or, as "+5", if UTC stands before it (named). n is how many bytes it has; 0 if there is none.
+func readOffset(b []byte, mayBeShort, named bool) (east, n int) {
+	if len(b) < 2 || b[0] != '+' && b[0] != '-' {
+		return 0, 0
 	}
-	return at + 2
+	digits := countDigits(b[1:])
+	n = 1 + digits
+	hours, minutes := valueOf(b[1:n]), 0
+	switch hasMinutes := len(b) >= n+3 && b[n] == ':' && countDigits(b[n+1:]) == 2; {
+	case digits == 4:
+		hours, minutes = hours/100, hours%100
+	case digits != 2 && (digits != 1 || !named), !hasMinutes && !mayBeShort && !named:
+		return 0, 0
+	case hasMinutes:
+		minutes = valueOf(b[n+1 : n+3])
+		n += 3
+	}
+	if hours > 14 || minutes > 59 { // none is further from UTC
+		return 0, 0
+	}
+	if east = 3600*hours + 60*minutes; b[0] == '-' {
+		east = -east
+	}
+	return east, n
 }
 
 // readEpoch reads a number of seconds since 1970 that has a fraction or, in brackets, any number of seconds,
@@ -304,9 +323,10 @@ func (m *moment) readWithMonthName(b []byte) (n int) {
 	}
 	m.order, m.date = withoutYear, [3]int{monthNumber, valueOf(b[n : n+digits]), 0}
 	n += digits
-	if len(b) > n+6 && b[n] == ',' && b[n+1] == ' ' && countDigits(b[n+2:]) == 4 { // "Nov 20, 2026 10:00:05"
-		m.order, m.date[2] = monthFirst, valueOf(b[n+2:n+6])
-		n += 6
+	year := bytes.TrimPrefix(b[n:], []byte{','})
+	if len(year) > 4 && year[0] == ' ' && countDigits(year[1:]) == 4 { // "Nov 20, 2026 10:00:05", "Nov 20 2026 …"
+		m.order, m.date[2] = monthFirst, valueOf(year[1:5])
+		n = len(b) - len(year) + 5
 	}
 	if len(b) <= n || b[n] != ' ' {
 		return 0
@@ -321,6 +341,7 @@ func (m *moment) readWithMonthName(b []byte) (n int) {
 		if year := valueOf(b[n+1 : n+5]); year > 1970 {
 			m.order, m.date[2] = monthFirst, year
 			n += 5
+			n += m.readZone(b[n:])
 		}
 	}
 	return n

@@ -32,7 +32,7 @@ func parseText(b, whole []byte, clock *Clock) (read Header, messageAt int) {
 	if indent > 0 && !beginsIndented(b, indent) || len(b) > 0 && b[0] == '\t' {
 		return Header{}, 0
 	}
-	if level := crashLevel(b); level != Unknown {
+	if level := lineLevel(b); level != Unknown {
 		return Header{Level: level}, 0
 	}
 	if isPythonWarning(b) {
@@ -63,8 +63,9 @@ func beginsIndented(b []byte, indent int) bool {
 	return indent+len(word) <= 8 || padded && indent >= 8
 }
 
-// crashLevel is the level of a line in which a runtime says that it ends.
-func crashLevel(b []byte) Level {
+// lineLevel is the level of a line in which a runtime says that it ends, and of those of npm and apt: "npm ERR! code",
+// "E: Unable to locate package x". Behind the letter of a figure, "E: 0.2", stands no word.
+func lineLevel(b []byte) Level {
 	for _, begins := range [...]string{"panic: ", "Fatal Python error: ", "terminate called ", "fatal error: ",
 		"*** SIG"} {
 		if len(b) > len(begins) && string(b[:len(begins)]) == begins {
@@ -73,6 +74,12 @@ func crashLevel(b []byte) Level {
 	}
 	if bytes.HasPrefix(b, []byte("thread '")) && bytes.Contains(b, []byte(" panicked at ")) { // Rust
 		return Fatal
+	}
+	if rest, ofNpm := bytes.CutPrefix(b, []byte("npm ")); ofNpm {
+		return levelInAnyCase(leadingLetters(rest))
+	}
+	if len(b) > 3 && (b[0] == 'E' || b[0] == 'W') && b[1] == ':' && b[2] == ' ' && isLetter(b[3]) {
+		return letterLevel(b[0])
 	}
 	return Unknown
 }
@@ -101,8 +108,8 @@ func isPythonWarning(b []byte) bool {
 func (h *header) readFields(b []byte, inGroup bool) (i int) {
 	for ; h.fieldCount < maxFields; h.fieldCount++ {
 		fieldAt, delimited := skipSeparators(b, i)
-		// Such a line is one of a list or of a table, unless it begins with a picture.
-		beginsDelimited := i == 0 && delimited && !inGroup && b[0] < utf8.RuneSelf
+		// Such a line is one of a list or of a table, unless it begins with a picture or "**".
+		beginsDelimited := i == 0 && delimited && !inGroup && b[0] < utf8.RuneSelf && !bytes.HasPrefix(b, []byte("**"))
 		if i = fieldAt; i >= len(b) || beginsDelimited {
 			return i
 		}

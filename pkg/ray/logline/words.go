@@ -96,7 +96,7 @@ func levelFollows(b []byte) bool {
 }
 
 // mayFollowLevel reports whether a byte may stand directly behind a level.
-func mayFollowLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>", c) >= 0 }
+func mayFollowLevel(c byte) bool { return strings.IndexByte(" \t:/|,;-)]}[>*!", c) >= 0 }
 
 // readWord reads the level or skips the name that b begins with, such as a program's or a module's, and returns how
 // many bytes that has; 0 if the message begins here. A message ends the header, so what may be its first word counts as
