@@ -44,15 +44,16 @@ func (b *builder) linkDriver(f *finding, j *job, e *driverEnd) {
 
 // endedOtherwise reports whether a driver handled the exception in its log and went on after all causes of the
 // exception. It went on after a cause if what had failed succeeded later, or if the driver submitted more, and then
-// that failed, or the driver printed an error that is not about failures of others.
+// that failed and the driver printed more, or the driver printed an error that is not about failures of others.
 func (b *builder) endedOtherwise(f *finding, j *job, e *driverEnd) bool {
 	ofItsOwn := e.laterError != "" && !tellsOfOthers(output.Exception{}, e.laterError)
+	printedMore := strings.TrimSpace(output.OwnLines(output.Behind(e.trace, e.raised))) != ""
 	endedBy := func(c *finding) bool {
 		failedLater := func(other *finding) bool {
 			return other.Kind == TaskFailed && j.hasDriver(other.job) && other.first > c.last && b.isUnrepaired(other)
 		}
 		wentOn := e.aftermath == loggedIt && b.succeededLater(c) ||
-			(ofItsOwn || slices.ContainsFunc(b.findings, failedLater)) && b.driverWentOnAfter(c, j.id)
+			(ofItsOwn || printedMore && slices.ContainsFunc(b.findings, failedLater)) && b.driverWentOnAfter(c, j.id)
 		return !wentOn
 	}
 	return e.wasHandled() && !slices.ContainsFunc(f.because, endedBy)

@@ -194,11 +194,11 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 	ofJob, until := j.hasDriver(f.job), root.last
 	named := (ofJob || f.Kind == Serve) && root.speaksOf(f)
 	if f.Kind == Serve { // an application belongs to no job, and its controller notices ends only by health checks
-		mayServe := end.Kind != Unended || f.servesJob(j, b.driverLog(j), len(b.jobs) == 1)
-		askedServer := root == end && mayServe || named || serverError().MatchString(root.raised.Message)
-		ofJob = askedServer && j.Start > 0 && f.first >= j.Start && !b.ofEarlierJob(f, j) &&
-			!b.deployedAfter(f, root.last)
 		until = root.last + atTheEnd
+		mayServe := func() bool { return end.Kind != Unended || f.servesJob(j, b.driverLog(j), len(b.jobs) == 1) }
+		ofJob = j.Start > 0 && f.first >= j.Start && f.first < until && !b.ofEarlierJob(f, j) &&
+			(named || serverError().MatchString(root.raised.Message) || root == end && mayServe()) &&
+			!b.deployedAfter(f, root.last)
 	} else if named { // the clock of its node may be ahead
 		until = root.last + nodeNoticedLate
 	}
@@ -218,8 +218,17 @@ func (b *builder) failedBefore(j *job, f, end, root *finding) bool {
 // lostState reports whether a finding is about an actor that was restarted, so that it had lost what a failure lacks: a
 // call of the same actor did not find it, or a check or a count of the driver.
 func (f *finding) lostState(lacks *finding) bool {
-	return f.Kind == ActorDied && f.recovered > 0 && (f.actorClass() == lacks.actorClass() && lacks.isSymptom() ||
+	return f.Kind == ActorDied && f.recovered > 0 && (lacks.calls(f) && lacks.isSymptom() ||
 		lacks.ended != nil && (lacks.raised.Type == "AssertionError" || lacks.gotTooFew()))
+}
+
+// calls reports whether a finding is about calls of an actor that died. The ID of a call ends with that of its actor.
+func (f *finding) calls(died *finding) bool {
+	ofDead := func(call Entity) bool {
+		return slices.ContainsFunc(died.Entities, func(a Entity) bool { return strings.HasSuffix(call.ID, a.ID) })
+	}
+	known := len(f.Entities) > 0 && len(died.Entities) > 0
+	return f.actorClass() == died.actorClass() && (!known || slices.ContainsFunc(f.Entities, ofDead))
 }
 
 // deployedAfter reports whether a finding is about a deployment of Serve of which all replicas that are stored were

@@ -317,6 +317,11 @@ func TestLostState(t *testing.T) {
 	says.True(t, died.lostState(of("", "AssertionError", "no rows", &job{})), "a check of the driver")
 	says.True(t, !died.lostState(of("", "ValueError", "no rows", &job{})), "another exception of the driver")
 	says.True(t, !died.lostState(of("Sessions.age", "OverflowError", "age is too large", nil)), "it lacks nothing")
+	called := of("Sessions.age", "KeyError", "'sess-41'", nil)
+	for id, lost := range map[string]bool{"0a": true, "0b": false} {
+		died.Entities, called.Entities = []Entity{{Type: "actor", ID: "0a"}}, []Entity{{Type: "task", ID: "77" + id}}
+		says.Equal(t, died.lostState(called), lost, "a call of the actor %s of a pool", id)
+	}
 	died.recovered = 0
 	says.True(t, !died.lostState(of("Sessions.age", "KeyError", "'sess-41'", nil)), "not restarted")
 }

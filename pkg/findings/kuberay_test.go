@@ -38,7 +38,7 @@ func TestEndedByKubeRay(t *testing.T) {
 		"not evicted": {"Pod", "EvictionFailed",
 			"pod eviction from gpu-7 node by sigs.k8s.io/descheduler failed: total eviction limit exceeded (2)", "10:15:37", ""},
 		"other resources": {"Pod", "EvictedByVPA", "Pod was evicted by VPA Updater to apply resource recommendation.",
-			"10:15:37", "; its pod was evicted: Pod was evicted by VPA Updater to apply resource recommendation."},
+			"10:15:37", "; its pod was evicted by VPA Updater to apply resource recommendation."},
 		"its deadline": {"Pod", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline", "10:15:37", "; its pod was ended: Pod was active on the node longer than the specified deadline"},
 	} {
 		events := nodeLostAt("10:15:40")

@@ -40,16 +40,16 @@ type logText struct {
 	file  moment.LogFile
 	text  string
 	marks []mark
-	own   string // what ownLines returned
+	own   *string // what ownLines returned
 }
 
 // ownLines returns the text of a driver's log without the lines that Ray copied from other processes. Several jobs'
 // findings ask one log.
 func (l *logText) ownLines() string {
-	if l.own == "" {
-		l.own = output.OwnLines(l.text)
+	if l.own == nil {
+		l.own = new(output.OwnLines(l.text))
 	}
-	return l.own
+	return *l.own
 }
 
 // logReader reads the logs that one report asks for, each once, and searches them. All together they are limited.

@@ -3,6 +3,7 @@ package findings
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -301,8 +302,9 @@ func (b *builder) endsCluster(e *moment.PlatformEvent) bool {
 }
 
 // nodesEndedBy returns, of the findings about nodes that died, by the names of their pods, those whose pods an event is
-// about. What ends a cluster, or a group of workers, counts for nodes that died within a minute after it.
-func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding) (nodes []*finding) {
+// about. What ends a cluster, or a group of workers, counts for nodes that died within a minute after it: pods are the
+// names in the order in which the nodes died.
+func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding, pods []string) (nodes []*finding) {
 	name, prefix, ofAll := e.ObjectName, b.session.Ref.Cluster+"-", b.endsCluster(e) // of a pod, or of all pods
 	if m := deletedByKubeRay().FindStringSubmatch(e.Message); e.Reason == deletedWorker && m != nil {
 		name, prefix, ofAll = m[1], prefix+m[2]+"-worker-", m[2] != ""
@@ -313,8 +315,14 @@ func (b *builder) nodesEndedBy(e *moment.PlatformEvent, lost map[string]*finding
 		}
 		return nodes
 	}
-	for pod, f := range lost {
-		if f != nil && strings.HasPrefix(pod, prefix) && f.beganSoonAfter(e) {
+	later, _ := slices.BinarySearchFunc(pods, e.Time, func(pod string, at int64) int {
+		return cmp.Compare(lost[pod].first, at)
+	})
+	for _, pod := range pods[later:] {
+		switch f := lost[pod]; {
+		case !f.beganSoonAfter(e):
+			return nodes
+		case strings.HasPrefix(pod, prefix):
 			nodes = append(nodes, f)
 		}
 	}
@@ -352,6 +360,8 @@ func (b *builder) readPods() {
 			}
 		}
 	}
+	pods := slices.DeleteFunc(slices.Sorted(maps.Keys(lost)), func(pod string) bool { return lost[pod] == nil })
+	slices.SortStableFunc(pods, func(x, y string) int { return cmp.Compare(lost[x].first, lost[y].first) })
 	var toldToEnd []*finding // drivers, which go with the pod of the head
 	for _, f := range b.findings {
 		if f.Kind == DriverKilled && strings.Contains(f.Title, " SIGTERM ") {
@@ -367,7 +377,7 @@ func (b *builder) readPods() {
 		}
 		how, said := podEnd(e), output.FirstSentence(containerEnd().ReplaceAllString(message, "$2 exit code $1"))
 		if how != "" || e.Reason == killing {
-			nodes := b.nodesEndedBy(e, lost)
+			nodes := b.nodesEndedBy(e, lost, pods)
 			for _, driver := range toldToEnd {
 				if b.endsCluster(e) && driver.beganSoonAfter(e) {
 					nodes = append(nodes, driver)
@@ -377,7 +387,8 @@ func (b *builder) readPods() {
 				node.addEvidence(evident)
 				early := node.first-e.Time > int64(lookBack)
 				if how != "" && !early && !strings.Contains(node.Title, itsPod) {
-					node.appendTitle(itsPod + how + ": " + said)
+					// a message may begin with the same: "was evicted: Pod was evicted by …"
+					node.appendTitle(strings.Replace(itsPod+how+": "+said, how+": "+podKind+" "+how, how, 1))
 				}
 			}
 			if len(nodes) > 0 && e.ObjectKind == podKind {

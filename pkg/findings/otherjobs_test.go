@@ -175,17 +175,22 @@ func TestHandledThenAnother(t *testing.T) {
 	}
 	inMain := strings.ReplaceAll(trace("ray.exceptions.RayTaskError(ConnectionError): ray::load_book()\n"+away),
 		"<module>", "main")
+	both := append(task("load_book", away, "10:15:10", "10:15:20"), task("close_book", "KeyError: 'currency'", "10:15:30",
+		"10:15:40")...)
+	const after = "book 2 is taken from the archive\na book could not be closed\n"
 	for name, c := range map[string]struct {
-		events []string
-		want   string
+		events     []string
+		log, after string
+		want       string
 	}{
-		"another failed later": {append(task("load_book", away, "10:15:10", "10:15:20"), task("close_book",
-			"KeyError: 'currency'", "10:15:30", "10:15:40")...), "close_book failed: KeyError: 'currency'"},
+		"another failed later": {both, inMain, after, "close_book failed: KeyError: 'currency'"},
 		"none did": {append(task("load_book", away, "10:15:10", "10:15:20"), submittedBy(driver(1),
-			failedTask(1, "close_book", "", ""), "10:15:30", "10:15:40", "FINISHED")...), "load_book failed: " + away},
+			failedTask(1, "close_book", "", ""), "10:15:30", "10:15:40", "FINISHED")...), inMain, after,
+			"load_book failed: " + away},
+		"it said no more": {both, "2026-11-22 10:15:21,000 ERROR load_book failed\n" + inMain, "",
+			"load_book failed: " + away},
 	} {
-		dir := submissionWithLog(t, 1, inMain+"book 2 is taken from the archive\na book could not be closed\n",
-			append(c.events, driverOf(1, "raysubmit_bad"))...)
+		dir := submissionWithLog(t, 3, c.log+c.after, append(c.events, driverOf(1, "raysubmit_bad"))...)
 		_, chain := badJob(t, dir)
 		says.True(t, strings.HasPrefix(chain[len(chain)-1].Title, c.want), "%s: %s", name, chain[len(chain)-1].Title)
 	}

@@ -169,28 +169,42 @@ func (b *builder) readHoldings() holdings {
 	return h
 }
 
-// maxEnds is of how many jobs one report asks which tasks of others ran at their ends: it reads the table for each.
+// maxEnds is of how many jobs one report asks which tasks of others ran at their ends.
 const maxEnds = 8
 
 // addTasksAtEnds adds the tasks that ran when a job ended whose own tasks still waited to be scheduled, and that ended
-// later.
+// later. It goes through the table once for all jobs.
 func (b *builder) addTasksAtEnds(h *holdings) {
-	added, ends := map[rayid.Task]bool{}, map[int64]bool{}
+	added, ranAt := map[rayid.Task]bool{}, map[int64][]int{} // the numbers of rows, by the end of a job
 	for _, a := range b.unended {
 		added[a.row.ID()] = added[a.row.ID()] || a.state == tasktable.StateRunning
 	}
 	for _, a := range b.unended {
 		at := b.waitedUntil(b.callerJob(a.row), a.since)
-		if a.state != notScheduledYet || !a.abandoned || at <= a.since || ends[at] || len(ends) >= maxEnds {
-			continue
+		if a.state == notScheduledYet && a.abandoned && at > a.since && len(ranAt) < maxEnds {
+			ranAt[at] = nil
 		}
-		ends[at] = true
-		for _, other := range b.selectAttempts(at, "state", tasktable.StateRunning, maxPending) {
-			if other.isTask() && !added[other.row.ID()] {
-				h.add(holding{at, at + 1, string(other.row.GivenName()), demandOf(other.row)})
+	}
+	if len(ranAt) == 0 {
+		return
+	}
+	query := tasktable.Query{ExcludeDriver: true, Stop: b.requestErr}
+	b.stopOn(tasktable.Each(b.session.Tasks, query, func(n int, r tasktable.PlacedRow) {
+		from, to, began := r.Span()
+		for at, rows := range ranAt {
+			if began && from <= at && (to == 0 || at < to) && len(rows) < maxPending {
+				ranAt[at] = append(rows, n)
+			}
+		}
+	}))
+	for _, at := range slices.Sorted(maps.Keys(ranAt)) {
+		for _, n := range ranAt[at] {
+			if a := attemptOf(b.session.Tasks.Row(n, at)); a.isTask() && !added[a.row.ID()] {
+				h.add(holding{at, at + 1, string(a.row.GivenName()), demandOf(a.row)})
 			}
 		}
 	}
+	b.stopOn(b.session.Tasks.Err())
 }
 
 // addBundles adds what there is in a placed group: of each resource in all bundles, and in each of them

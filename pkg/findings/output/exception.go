@@ -62,9 +62,10 @@ var (
 	// "ray.exceptions.RayTaskError(ValueError): ray::f()". Its groups are the module with its dot ("requests."), the
 	// type ("HTTPError"), the type within the brackets ("ValueError") and the message.
 	exceptionLine = lazyregexp.New(`^((?:[A-Za-z_]\w*\.|<locals>\.)*)([A-Za-z_]\w*)(?:\(([\w.]+)\))?(?::\s?(.*))?$`)
-	// exceptionTypeName matches names of exceptions with a usual ending, such as Error. Other names count only directly
-	// after a traceback's frames, and only if they begin with a capital letter or have a module.
-	exceptionTypeName = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning)$`)
+	// exceptionTypeName matches names of exceptions with a usual ending, such as Error, and those of Python's files and
+	// HTTP. Other names count only directly after a traceback's frames, and only if they begin with a capital letter or
+	// have a module.
+	exceptionTypeName = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning|^Bad\w+File|^IncompleteRead|^RemoteDisconnected)$`)
 	// taskHeading matches the line that Ray puts before the traceback of a task: "ray::train() (pid=12, ip=10.0.0.1)".
 	// One of its two groups is the name of the task's process, which may be any text.
 	taskHeading = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)

@@ -59,6 +59,10 @@ f   - lr is missing
 f   - could not parse path
 f   - cannot read name
 `, "f", "acme.ConfigError: 3 keys are wrong: - lr is missing"},
+		"a damaged file": {`
+f zipfile.BadZipFile: File is not a zip file
+f 3 files are left
+`, "f", "zipfile.BadZipFile: File is not a zip file"},
 		"settings": {`
 f acme.TornError: shard 3 is torn
 f config:
