@@ -211,7 +211,7 @@ func (c *Clusters) List(ctx context.Context) Listing {
 
 // Reachable finds a running cluster to whose dashboard requests are passed on; ok is false if there is none, or if
 // requests are not passed on to it. If kind is RayJob or RayService, name may also be that of the owner: then it finds
-// the newest of the owner's clusters.
+// the newest of the owner's clusters; of several of one second, the last by name.
 func (c *Clusters) Reachable(namespace, kind, name string) (found Cluster, ok bool) {
 	if c == nil || c.config.Live != Proxy {
 		return Cluster{}, false
@@ -228,7 +228,8 @@ func (c *Clusters) Reachable(namespace, kind, name string) (found Cluster, ok bo
 		for key, cluster := range w.clusters {
 			one := clusterOf(cluster)
 			if key.Namespace == namespace && one.OwnerKind == kind && one.OwnerName == name &&
-				c.whyUnreachable(cluster) == nil && (newest.Name == "" || one.Created.After(newest.Created)) {
+				c.whyUnreachable(cluster) == nil &&
+				cmp.Or(one.Created.Compare(newest.Created), strings.Compare(one.Name, newest.Name)) > 0 {
 				newest = one
 			}
 		}
