@@ -2,7 +2,7 @@
 # check-fast.sh [BASE]   gofmt, vet and tests of the packages whose files differ from where this branch left BASE (main), committed or not.
 set -euo pipefail
 base=$(git merge-base HEAD "${1:-main}")
-declare -A packages # module → packages
+declare -A packages=() # module → packages
 while read -r file; do
 	dir=$(dirname "${file%%/testdata/*}")
 	[ "$file" = "${file%%/testdata/*}" ] || dir=${file%%/testdata/*}
