@@ -125,6 +125,12 @@ func TestGenerations(t *testing.T) {
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship; drain`,
 			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner b lines b b b b`,
 		},
+		"replaced again and again until the end": {
+			`write x banner a lines; ship; replace x banner b lines b; ship; replace x banner c lines c c; ship
+			replace x banner a lines a a a; ship; replace x banner b lines b b b b; ship; waits
+			replace x banner c lines c c c c c; drain; ship; lost`,
+			`x: banner a lines banner b lines b banner c lines c c banner a lines a a a banner c lines c c c c c`,
+		},
 		"overwritten again and again, then rotated": { // in order
 			`write x banner a lines; ship; overwrite x banner b lines b; ship; overwrite x banner c lines c c; ship
 			overwrite x banner a lines a a a; ship; overwrite x banner b lines b b b b; ship

@@ -20,9 +20,6 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 		t.scans.number++
 	}
 	seen := t.chooseByID(now, files)
-	if !t.scans.incomplete {
-		t.finishMissing(now, seen)
-	}
 	var unknown, replaced []seenFile // with an inode that no followed file has, and with that of one but other bytes
 	for id, s := range seen {
 		switch f := t.files[id]; {
@@ -34,6 +31,9 @@ func (t *tree) reconcile(now time.Time, files []seenFile) {
 	}
 	if unknown = t.finishReplaced(now, replaced, unknown); len(unknown) > 0 {
 		t.enterAll(now, unknown, seen)
+	}
+	if !t.scans.incomplete {
+		t.finishMissing(now, seen) // last, because those that others replaced are not lost
 	}
 }
 
@@ -69,7 +69,9 @@ func (t *tree) chooseByID(now time.Time, files []seenFile) map[fileID]seenFile {
 		}
 		if f == nil {
 			if err := layout.CheckLogPath(keyPath(s.path)); err != nil {
-				t.walked.left = fmt.Errorf("a log: %w", err)
+				if s.size > 0 {
+					t.walked.left = fmt.Errorf("a log: %w", err)
+				}
 				t.reportOnce(s.path, err)
 				continue
 			}
@@ -287,7 +289,7 @@ func (t *tree) finishFile(f *file) {
 	// Before the store is listed, it is not known how much of the current file is stored.
 	isKnown := s.state != unlisted || f != s.current
 	// Of a log that is overwritten again and again, contents that waited to be stored are left out on purpose.
-	isLeftOut := (!removed || f != s.files[len(s.files)-1]) && s.isTooSoon(f, time.Now())
+	isLeftOut := (!removed || f != s.files[len(s.files)-1]) && s.isHeld(f, time.Now())
 	if lost > 0 && isKnown && !isLeftOut {
 		t.tailer.metrics.lost.Add(float64(lost))
 		if log, ok := t.tailer.warnings.lost.Allow(time.Now()); ok {

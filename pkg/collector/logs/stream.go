@@ -125,10 +125,15 @@ func (s *stream) beginOverwritten(now time.Time, f *file) {
 	}
 }
 
-// isTooSoon says whether f was overwritten too often to be stored again before s.nextOverwriting. A rotated file is not
+// isHeld says whether f was overwritten too often to be stored again before s.nextOverwriting. A rotated file is not
 // overwritten any more, and belongs before those that are newer.
+func (s *stream) isHeld(f *file, now time.Time) bool {
+	return f.beganByOverwriting && s.isHome(f) && now.Before(s.nextOverwriting)
+}
+
+// isTooSoon is isHeld until the end: then all is stored.
 func (s *stream) isTooSoon(f *file, now time.Time) bool {
-	return f.beganByOverwriting && s.isHome(f) && !s.tree.scans.draining && now.Before(s.nextOverwriting)
+	return !s.tree.scans.draining && s.isHeld(f, now)
 }
 
 // shippableBytes returns how many bytes of f can be shipped now.

@@ -142,6 +142,9 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	}
 	defer opened.Close()
 	if depth == 0 {
+		if names, _ := opened.Readdirnames(1); len(names) == 0 {
+			return nil
+		}
 		w.left = fmt.Errorf("logs in %s: they are more than %d folders deep", path.Join(dir, below), maxDepth)
 		w.addError(w.left)
 		return nil
