@@ -12,7 +12,6 @@ import (
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/catalog/packs"
 	"github.com/rayhistory/historyserver/pkg/layout"
-	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 // readFailedJobs sets how many jobs of a running session have failed, the first cause, and the text for searches in its
@@ -64,7 +63,7 @@ func (c *Catalog) FailedJobs(ctx context.Context, ref layout.Session, after stri
 	case err != nil:
 		return nil, after, fmt.Errorf("read %s: %w", newest.key, err)
 	}
-	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !hasFailed(j) }), last, nil
+	return slices.DeleteFunc(f.Jobs, func(j packs.Job) bool { return !j.Failed() }), last, nil
 }
 
 // countFailures returns how many jobs have failed, and in one line what Ray says about the one that failed first. Ray's
@@ -74,7 +73,7 @@ func countFailures(jobs []packs.Job) (n int, cause string) {
 	var first *packs.Job
 	for i := range jobs {
 		j := &jobs[i]
-		if !hasFailed(*j) {
+		if !j.Failed() {
 			continue
 		}
 		if n++; first == nil || j.End > 0 && (first.End == 0 || j.End < first.End) {
@@ -91,5 +90,3 @@ func countFailures(jobs []packs.Job) (n int, cause string) {
 	}
 	return n, packs.ShortLine(cause)
 }
-
-func hasFailed(j packs.Job) bool { return j.Status == jobstatus.Failed }

@@ -173,7 +173,7 @@ func readJobs(in *jsonstream.Reader, f *packs.Facts) error {
 			User: jsonString(j.Metadata.User),
 			Name: cmp.Or(jsonString(j.Metadata.JobName), jsonString(j.Metadata.Name)),
 		}
-		if hasFailed(job) { // of others the message says nothing that the status does not
+		if job.Failed() { // of others the message says nothing that the status does not
 			job.Message = j.Message
 		}
 		jobs = append(jobs, job)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rayhistory/historyserver/pkg/ray/pyjson"
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
 // googleStyle changes all keys of an object, and of the objects in it, to camelCase (to_google_style in
@@ -65,21 +66,8 @@ func pythonTitle(s string) string {
 func snakeStyle(o *pyjson.Object) *pyjson.Object {
 	return pyjson.Rewrite(o, func(key string, value any) (name string, replaced any, replace bool) {
 		id, isID := rayid.FromProto(key, value)
-		return snakeCase(key), id, isID
+		return eventjson.SnakeCase(key), id, isID
 	}).(*pyjson.Object)
-}
-
-// snakeCase turns camelCase into snake_case.
-func snakeCase(s string) string {
-	var b strings.Builder
-	for _, r := range s {
-		if unicode.IsUpper(r) {
-			b.WriteByte('_')
-			r = unicode.ToLower(r)
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
 }
 
 // orEmpty is m, or an empty map: Ray writes maps that are not set as {}.

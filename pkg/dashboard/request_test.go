@@ -25,6 +25,7 @@ import (
 	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 	"github.com/rayhistory/historyserver/pkg/session"
 	"github.com/rayhistory/historyserver/pkg/session/entities"
+	"github.com/rayhistory/historyserver/pkg/session/eventjson"
 )
 
 // TestFromBrowser: it is the headers that a browser sends, not what they say.
@@ -187,7 +188,7 @@ func TestCamelCase(t *testing.T) {
 	} {
 		says.Equal(t, camelCase(in), want, "camelCase(%s)", in)
 	}
-	says.Equal(t, snakeCase("actorDiedErrorContext"), "actor_died_error_context")
+	says.Equal(t, eventjson.SnakeCase("actorDiedErrorContext"), "actor_died_error_context")
 }
 
 func TestEnvelope(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rayhistory/historyserver/pkg/blob"
+	"github.com/rayhistory/historyserver/pkg/catalog/lifetime"
 	"github.com/rayhistory/historyserver/pkg/layout"
 )
 
@@ -108,7 +109,7 @@ func (l *ledger) read(ctx context.Context, ref layout.Session, scope string, sin
 		case errors.Is(err, os.ErrNotExist):
 		case o.scope == "" && content.isBefore(since, o.ModTime):
 			s.continued = scope == ""
-			earlierDone = latest(earlierDone, o.ModTime)
+			earlierDone = lifetime.Latest(earlierDone, o.ModTime)
 		default: // a damaged record counts, for all receivers
 			s.done = s.done || content.isFor(receivers)
 		}
@@ -174,9 +175,9 @@ func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (re
 			case ofScope == scope:
 				r.claimed[n] = o.ModTime
 			case ofScope == "":
-				r.sessionClaimed = latest(r.sessionClaimed, o.ModTime)
+				r.sessionClaimed = lifetime.Latest(r.sessionClaimed, o.ModTime)
 			case scope == "":
-				r.jobsUntil[ofScope] = latest(r.jobsUntil[ofScope], l.claimExpiry(n, o.ModTime))
+				r.jobsUntil[ofScope] = lifetime.Latest(r.jobsUntil[ofScope], l.claimExpiry(n, o.ModTime))
 			}
 		} else if name == "done" || strings.HasPrefix(name, "done.") {
 			if ofScope == scope || ofScope == "" {
@@ -192,14 +193,6 @@ func (l *ledger) list(ctx context.Context, ref layout.Session, scope string) (re
 // clocks differ.
 func (l *ledger) claimExpiry(claim int, made time.Time) time.Time {
 	return made.Add(l.claimLifetime(claim) + l.lease/10)
-}
-
-// latest returns the later of two times.
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // finish records that all events about an end of a session, or about one of its jobs, are sent to receivers.

@@ -196,7 +196,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		}
 		if user := (usageKey{namespace: e.Ref.Namespace, name: j.User}); j.User != "" {
 			if row := rowOf(s, "users", s.users, user, user.emptyUsage()); row != nil {
-				row.add(j.Status == jobstatus.Failed, hours, share)
+				row.add(j.Failed(), hours, share)
 			}
 		}
 		key := usageKey{namespace: e.Ref.Namespace, name: nameOf(j)}
@@ -204,7 +204,7 @@ func (s *sums) addJobs(e *catalog.Entry, f *packs.Facts, hours *Hours) {
 		if row == nil {
 			continue
 		}
-		row.Usage.add(j.Status == jobstatus.Failed, hours, share)
+		row.Usage.add(j.Failed(), hours, share)
 		if j.Status == jobstatus.Succeeded && j.Start > 0 && j.End > 0 {
 			half := &row.after
 			if time.UnixMilli(j.Start).Before(s.middle) {

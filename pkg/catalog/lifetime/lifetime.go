@@ -141,10 +141,10 @@ func (f *Signs) lifeByNames(now time.Time) (life Life, ok bool) {
 		if recorded.Before(life.Start) || recorded.After(now) { // the mark shows that a head ended, but not when
 			recorded = life.Start
 		}
-		life.End = latest(life.End, recorded)
+		life.End = Latest(life.End, recorded)
 	}
 	if life.End.Equal(life.Start) && !f.named.After(now) {
-		life.End = latest(life.End, f.named)
+		life.End = Latest(life.End, f.named)
 	}
 	return life, true
 }
@@ -187,7 +187,7 @@ func (f *Signs) newestEnd() (end, stored time.Time) {
 		end, stored = f.joined.endedAt(), f.joined.stored
 	}
 	for _, m := range f.ends {
-		end, stored = latest(end, m.endedAt()), latest(stored, m.stored)
+		end, stored = Latest(end, m.endedAt()), Latest(stored, m.stored)
 	}
 	return end, stored
 }
@@ -257,8 +257,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// latest returns the later of two times; a zero time is before all others.
-func latest(a, b time.Time) time.Time {
+// Latest returns the later of two times; a zero time is before all others.
+func Latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}

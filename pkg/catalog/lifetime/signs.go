@@ -77,19 +77,19 @@ func (f *Signs) Add(parsed layout.Object, o blob.Object) {
 	if parsed.Kind == 0 || parsed.Derived() {
 		return
 	}
-	f.LastWrite, f.first = latest(f.LastWrite, o.ModTime), earliest(f.first, o.ModTime)
+	f.LastWrite, f.first = Latest(f.LastWrite, o.ModTime), earliest(f.first, o.ModTime)
 	switch {
 	case parsed.Kind == layout.Metadata:
 		f.addMark(parsed, o)
 		return
 	case parsed.Kind == layout.Snapshot && parsed.Offset > 0:
 		taken := validOrZero(time.UnixMilli(parsed.Offset))
-		f.named, f.until = latest(f.named, taken), latest(f.until, taken)
+		f.named, f.until = Latest(f.named, taken), Latest(f.until, taken)
 		if ahead := taken.Sub(o.ModTime); ahead >= time.Second { // stores may cut times to whole seconds
 			f.ahead = max(f.ahead, ahead)
 		}
 	case !parsed.Hour.IsZero():
-		f.named, f.until = latest(f.named, parsed.Hour), latest(f.until, parsed.Hour.Add(time.Hour))
+		f.named, f.until = Latest(f.named, parsed.Hour), Latest(f.until, parsed.Hour.Add(time.Hour))
 		if parsed.Kind == layout.NodeEvents || parsed.Kind == layout.JobEvents { // metrics may begin later
 			f.hour = earliest(f.hour, validOrZero(parsed.Hour))
 		}
@@ -103,9 +103,9 @@ func (f *Signs) Add(parsed layout.Object, o blob.Object) {
 		w = &writes{}
 		f.nodes[parsed.Node] = w
 	}
-	w.first, w.last = earliest(w.first, o.ModTime), latest(w.last, o.ModTime)
+	w.first, w.last = earliest(w.first, o.ModTime), Latest(w.last, o.ModTime)
 	if parsed.Offset > 0 || !parsed.Kind.InStreams() { // not a first chunk, which compaction stores again
-		w.grown = latest(w.grown, o.ModTime)
+		w.grown = Latest(w.grown, o.ModTime)
 	}
 }
 

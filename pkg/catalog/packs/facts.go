@@ -21,6 +21,7 @@ import (
 
 	"github.com/rayhistory/historyserver/internal/human"
 	"github.com/rayhistory/historyserver/pkg/layout"
+	"github.com/rayhistory/historyserver/pkg/ray/jobstatus"
 )
 
 // Facts are what is known about one ended session: a row of a pack. "Not known" and "none" differ: a zero time, an
@@ -81,6 +82,9 @@ type Job struct {
 	Start      int64  `json:"start,omitempty"`   // Unix milliseconds, 0: not known
 	End        int64  `json:"end,omitempty"`
 }
+
+// Failed reports whether Ray recorded that the job failed.
+func (j *Job) Failed() bool { return j.Status == jobstatus.Failed }
 
 // Finding is one kept finding of a session.
 type Finding struct {

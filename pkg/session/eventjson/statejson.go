@@ -110,10 +110,10 @@ func asPython(v any, name func(string) string) any {
 }
 
 // snakeCase gives a message of protobuf the names that its definition has.
-func snakeCase(v any) any { return asPython(v, snakeCaseName) }
+func snakeCase(v any) any { return asPython(v, SnakeCase) }
 
-// snakeCaseName turns a name in camelCase into snake_case.
-func snakeCaseName(name string) string {
+// SnakeCase turns a name in camelCase into snake_case.
+func SnakeCase(name string) string {
 	var out []byte
 	for _, ch := range []byte(name) {
 		if 'A' <= ch && ch <= 'Z' {
