@@ -66,7 +66,7 @@ func newScanner(q *Query, block, reach int) *scanner {
 // is longer than the buffer waits as s.pendingLong until the lines after it are read. Errors are the reader's, the
 // context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
-	s.in, s.base, s.start, s.end, s.eof, s.line = logline.NewReader(in), 0, 0, 0, false, 1
+	s.in, s.base, s.start, s.end, s.eof, s.line = &plain{in: logline.NewReader(in)}, 0, 0, 0, false, 1
 	const noLine = -1
 	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(noLine)
 	for {

@@ -166,8 +166,9 @@ func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log fu
 	t.Helper()
 	lines := 0
 	for seed := range uint64(60) {
-		text := log(rand.New(rand.NewPCG(seed, 1)))
-		got, _ := scanned(t, q, text)
+		r := rand.New(rand.NewPCG(seed, 1))
+		text := log(r)
+		got, _ := scanned(t, q, coloured(r, text))
 		want := naive(q, text, matches)
 		lines += len(want)
 		for i := range max(len(got), len(want)) {
@@ -182,6 +183,21 @@ func compareWithNaive(t *testing.T, q *Query, matches func(string) []int, log fu
 		}
 	}
 	says.True(t, lines != 0, "nothing matches")
+}
+
+// coloured puts a terminal's colours into some texts.
+func coloured(r *rand.Rand, text string) string {
+	if r.IntN(2) == 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if r.IntN(5) == 0 {
+			b.WriteString([]string{"\x1b[0m", "\x1b[1;36m", "\x1b[K"}[r.IntN(3)])
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }
 
 // comparable leaves of a line that is not in a scanner's buffer as a whole only the match: how much is shown around it
@@ -302,6 +318,21 @@ func TestExpressionsInParts(t *testing.T) {
 }
 
 // TestUndated: where a time is asked for, matches without one are counted.
+// TestColours: what is found in a log with a terminal's colours is what people see of it, also where reads cut it.
+func TestColours(t *testing.T) {
+	for text, want := range map[string]string{
+		"\x1b[31mERROR\x1b[0m: needle":           "ERROR: needle",
+		"\x1b[36m(f pid=1)\x1b[0m nee\x1b[1mdle": "(f pid=1) needle",
+		"needle\x1b[":                            "needle", // the end of the line ends the sequence
+		"needle\x1b[1;3":                         "needle",
+		"\x1b\x1b[2Kneedle\x1bx":                 "needlex", // of another escape only the character is left out
+		"\x1b[38;5;31\u00e9needle":               "\u00e9needle",
+	} {
+		found, _ := scanned(t, prepared(t, Query{Pattern: "needle", After: 1}), text+"\nnext\x1b[0m\n")
+		says.True(t, len(found) == 1 && found[0].Text == want && found[0].After[0] == "next", "%q: %+v", text, found)
+	}
+}
+
 func TestUndated(t *testing.T) {
 	q := prepared(t, Query{Pattern: "x", From: 1})
 	matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n")

@@ -384,7 +384,7 @@ function drawOnly(anew) {
     element.className = "line";
     element.dataset.line = line;
     shown.className = "text" + (level ? " level-" + level : "");
-    shown.textContent = text.replace(/\x1b\[[0-9;]*[A-Za-z]/g, ""); // a terminal's colours
+    shown.textContent = text;
     element.append(numberLink(line), shown);
     only.append(element);
   }

@@ -123,7 +123,7 @@ function wanted(node_id, file) {
 }
 
 function matchItem({ line, text, match, length, before = [], after = [], link }) {
-  const bytes = new TextEncoder().encode(text), part = (from, to) => new TextDecoder().decode(bytes.slice(from, to)).replace(/\x1b\[[0-9;]*[A-Za-z]/g, ""); // a terminal's colours
+  const bytes = new TextEncoder().encode(text), part = (from, to) => new TextDecoder().decode(bytes.slice(from, to));
   const shown = make("span", { class: "text" }, part(0, match[0]), make("mark", {}, part(...match)), part(match[1]));
   if (length) shown.append(make("span", { class: "faint" }, ` … of a line of ${length} bytes`));
   const beside = lines => lines.map(other => make("div", { class: "faint text" }, other));
