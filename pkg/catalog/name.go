@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/human"
+	"github.com/rayhistory/historyserver/internal/lazyregexp"
 )
 
 // Name is how people name sessions: SESSION, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest. Instead of
@@ -23,12 +24,24 @@ var ErrName = errors.New("names no session")
 
 // nameForms is the part of an error that lists the forms that ParseName reads.
 const nameForms = "a session, cluster, namespace/cluster, cluster/session or namespace/cluster/session; the session " +
-	"may be latest"
+	"may be latest; or the address of a page about it"
 
-// ParseName reads a name in one of the forms of Name. One part is a session if it begins with session_, otherwise a
-// cluster; of two parts the second is a session if it begins so or is Latest, otherwise a cluster. An empty part, or
-// one of dots, is refused with ErrName.
+// inAddress matches the part of a page's address that names a cluster, or a session of it.
+var inAddress = lazyregexp.New(`/namespaces/([^/?#]+)/clusters/([^/?#]+)(?:/sessions/([^/?#]+))?`)
+
+// NameIn returns the name in the address of a page about a session or cluster, as people copy it, or else the text.
+func NameIn(text string) string {
+	if parts := inAddress().FindStringSubmatch(text); parts != nil {
+		return strings.TrimSuffix(strings.Join(parts[1:], "/"), "/")
+	}
+	return text
+}
+
+// ParseName reads a name in one of the forms of Name, or the address of a page (NameIn). One part is a session if it
+// begins with session_, otherwise a cluster; of two parts the second is a session if it begins so or is Latest,
+// otherwise a cluster. An empty part, or one of dots, is refused with ErrName.
 func ParseName(text string) (Name, error) {
+	text = NameIn(text)
 	parts := strings.Split(text, "/")
 	for _, part := range parts {
 		if part == "" || part == "." || part == ".." {

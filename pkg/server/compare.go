@@ -132,9 +132,10 @@ func (s *Server) addCosts(ctx context.Context, page *web.Compare) (err error) {
 	return err
 }
 
-// comparedWith returns the session that with names: the name of one of the same cluster, namespace/cluster/session, or
-// namespace/cluster for its latest one. If with is "", it returns instead the earlier sessions, the newest first: of
-// the same cluster, and of other clusters that the same RayJob or RayService made. After an error neither counts.
+// comparedWith returns the session that with names: the name of one of the same cluster, namespace/cluster/session,
+// namespace/cluster for its latest one, or the address of a page about it. If with is "", it returns instead the
+// earlier sessions, the newest first: of the same cluster, and of other clusters that the same RayJob or RayService
+// made. After an error neither counts.
 func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with string) (named *catalog.Entry,
 	earlier []catalog.Entry, err error) {
 	if with == "" {
@@ -143,7 +144,7 @@ func (s *Server) comparedWith(ctx context.Context, session catalog.Entry, with s
 		return nil, catalog.Earlier(l.Matching(before, time.Now()), session), l.Unavailable()
 	}
 	selector := catalog.Selector{Namespace: session.Ref.Namespace, Name: session.Ref.Cluster, Session: with}
-	switch parts := strings.Split(with, "/"); len(parts) {
+	switch parts := strings.Split(catalog.NameIn(with), "/"); len(parts) {
 	case 1:
 	case 2, 3:
 		selector = catalog.Selector{Namespace: parts[0], Name: parts[1], Session: append(parts, catalog.Latest)[2]}

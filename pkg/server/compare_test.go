@@ -42,6 +42,8 @@ func TestCompare(t *testing.T) {
 		{lab + name + "/compare?with=session_2020-01-01_00-00-00_000000_1", 410,
 			[]string{"has no session session_2020", `<input name="with"`}},
 		{lab + old + "/compare?with=default/lab", 200, []string{"Comparison of lab", name}},
+		{lab + old + "/compare?with=https://hs.example.com" + lab + name + "/findings", 200,
+			[]string{"Comparison of lab", name}},
 		{lab + name + "/compare?with=a/b&job=j", 410, []string{"a cluster b in namespace a", `value="a/b"`, `value="j"`}},
 		{lab + name + "/compare?with=a/b/c/d", 400, []string{"namespace/cluster/session", `value="a/b/c/d"`}},
 		{lab + name + "/compare?top=0", 400, []string{"from 1 to 200"}},

@@ -48,8 +48,8 @@ type operator struct {
 
 // sessionNames explains the argument SESSION in --help.
 const sessionNames = "SESSION is a session's name, or [NAMESPACE/]CLUSTER[/SESSION], where SESSION may be latest, and\n" +
-	"CLUSTER the name of a RayCluster, or of the RayJob or RayService that made it. NAMESPACE is needed only where\n" +
-	"several have a cluster of this name. A cluster's name alone "
+	"CLUSTER the name of a RayCluster, or of the RayJob or RayService that made it, or a page's address. NAMESPACE is\n" +
+	"needed only where several have a cluster of this name. A cluster's name alone "
 
 // What a cluster's name alone means.
 const (

@@ -6,8 +6,10 @@ package mcptools
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"regexp"
 	"slices"
@@ -43,6 +45,7 @@ func New(version string, c *client.Client) *mcp.Server {
 		// could keep a request open as long as they like.
 		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Prompts: &mcp.PromptCapabilities{}},
 	})
+	s.AddReceivingMiddleware(withoutNulls)
 	t := &tools{c}
 	addTool(s, "list_sessions", "Lists stored and running sessions of Ray clusters, newest first. All filters must hold; "+
 		"for what failed last night give outcome and from.", t.listSessions)
@@ -67,6 +70,18 @@ func New(version string, c *client.Client) *mcp.Server {
 		"Ray's metrics are called ray_…, for example ray_node_mem_used.", t.queryMetrics)
 	addPrompts(s)
 	return s
+}
+
+// withoutNulls leaves out arguments of tools that are null: some assistants send each argument that they could give.
+func withoutNulls(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		var given map[string]json.RawMessage
+		if call, ok := request.(*mcp.CallToolRequest); ok && json.Unmarshal(call.Params.Arguments, &given) == nil {
+			maps.DeleteFunc(given, func(_ string, value json.RawMessage) bool { return string(value) == "null" })
+			call.Params.Arguments, _ = json.Marshal(given)
+		}
+		return next(ctx, method, request)
+	}
 }
 
 // schemas caches the JSON schemas of the tools' arguments, because an MCP server is made for each request.
@@ -96,7 +111,7 @@ type tools struct{ *client.Client }
 
 // sessionArgs are the arguments of a tool that name a session, and a moment of it.
 type sessionArgs struct {
-	Session string `json:"session" jsonschema:"namespace/cluster/session as in the answer of list_sessions; the session may be latest, which it is if only the cluster is named"`
+	Session string `json:"session" jsonschema:"namespace/cluster/session as in the answer of list_sessions; the session may be latest, which it is if only the cluster is named; or the address of a page about it"`
 	At      string `json:"at,omitempty" jsonschema:"show the session as it was at this moment, RFC 3339 or Unix milliseconds; its end, or now, if not given"`
 }
 

@@ -334,11 +334,11 @@ func failureMarks(r *dash.Request, page *web.Panels, report *findings.Report) (m
 }
 
 // comparedSession returns the session that with names, whose metrics are drawn over those of the page's session: its
-// address, relative to the page, and its name. with is the name of a session of the same cluster, or
-// namespace/cluster/session. Both results are "" if it names no session.
+// address, relative to the page, and its name. with is the name of a session of the same cluster,
+// namespace/cluster/session, or the address of a page about it. Both results are "" if it names no session.
 func comparedSession(r *dash.Request, with string) (address, name string) {
 	other := r.Session.Ref
-	switch parts := strings.Split(with, "/"); len(parts) {
+	switch parts := strings.Split(catalog.NameIn(with), "/"); len(parts) {
 	case 1:
 		other.Name = with
 	case 3:
