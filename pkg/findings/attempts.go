@@ -207,7 +207,9 @@ func (a attempt) finished() bool { return a.state == tasktable.StateFinished }
 // job, filled up.
 var driverOwned = lazyregexp.New(`its owner has died\. Owner Id: [0-9a-f]{8}f{48}\b`)
 
-// isJobEnd reports whether Ray's message about a failed attempt says that it ended because its driver had.
+// isJobEnd reports whether Ray's message about a failed attempt says that it ended because its driver had. The types of
+// exit (WorkerExitType in common.proto) are those that Ray or the program intended: INTENDED_SYSTEM_EXIT is 1,
+// INTENDED_USER_EXIT 3.
 func isJobEnd(text []byte) bool {
 	s := string(text[:min(len(text), 600)])
 	return strings.HasPrefix(s, "Job finishes (") || strings.Contains(s, "because its job has finished") ||

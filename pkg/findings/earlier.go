@@ -28,7 +28,8 @@ func (b *builder) addEarlierFailures() {
 		if end.ended == nil || end.intended || end.Kind == RuntimeEnv || strings.Contains(root.Title, beforeThat) {
 			continue
 		}
-		// each says what came before the root; "" if it knows of nothing
+		// each says, for the title of the root, what came before it; "" if it knows of nothing. end is the finding
+		// about the job's end, root the one where its causes begin
 		sources := []func(end, root *finding) string{b.requestCut, b.earlierFailure, b.tooFewReplicas}
 		switch {
 		case end.Kind == Entrypoint: // nothing ran yet that could have failed, but what should have brought the script

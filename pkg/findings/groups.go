@@ -207,14 +207,7 @@ func (d *demands) addGroup(g *group) {
 		evidence: g.evident,
 	})
 	f.last = max(f.last, g.ended)
-	for _, lost := range b.findings {
-		near := g.lostAt == 0 || max(lost.first-g.lostAt, g.lostAt-lost.first) <= nodeNoticedLate
-		again := g.lostBundle && near && lost.first >= g.Requested
-		if lost.Kind == NodeDied && (again || d.lacksNode(g, lost)) {
-			f.last = max(f.last, lost.first) // it waited after that
-			f.causedBy(lost)
-		}
-	}
+	d.addLostNodes(f, g)
 	b.showDemand(f, groupDemandLine(), func(m match) bool {
 		for r := range demand {
 			if !strings.Contains(m.groups[1], "'"+r+"'") {
@@ -223,6 +216,19 @@ func (d *demands) addGroup(g *group) {
 		}
 		return g.Strategy == "" || m.groups[2] == g.Strategy
 	})
+}
+
+// addLostNodes makes the deaths of nodes causes of f, the finding that a group waited: if it had lost a bundle with the
+// node, or lacked the node.
+func (d *demands) addLostNodes(f *finding, g *group) {
+	for _, lost := range d.b.findings {
+		near := g.lostAt == 0 || max(lost.first-g.lostAt, g.lostAt-lost.first) <= nodeNoticedLate
+		again := g.lostBundle && near && lost.first >= g.Requested
+		if lost.Kind == NodeDied && (again || d.lacksNode(g, lost)) {
+			f.last = max(f.last, lost.first) // it waited after that
+			f.causedBy(lost)
+		}
+	}
 }
 
 // lacksNode reports whether a group that wants a node for each bundle had too few because of a node that had been lost

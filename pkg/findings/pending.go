@@ -46,7 +46,8 @@ func (b *builder) readPending() {
 	if b.stopOn(err) {
 		return
 	}
-	demand := demands{b: b, running: running > 0, noNodeHas: map[string]string{}, inConstructor: map[rayid.Actor]bool{}}
+	demand := demands{b: b, tasksRan: running > 0, noNodeHas: map[string]string{},
+		inConstructor: map[rayid.Actor]bool{}}
 	b.addUnended(tasktable.StateRunning)
 	b.addUnended(notScheduledYet)
 	for _, a := range b.unended {
@@ -55,42 +56,15 @@ func (b *builder) readPending() {
 		}
 	}
 	demand.holdings = b.readHoldings()
-	for _, g := range b.groups {
-		if b.requestErr() != nil {
-			return
-		}
-		if g.hasWaited(b) {
-			demand.addGroup(g)
-		}
-	}
-	for _, a := range b.unended {
-		if b.requestErr() != nil {
-			return
-		}
-		// actors are examined below; their calls wait only for them
-		if a.isTask() && a.state == notScheduledYet {
-			demand.addWaiting(a.name(), b.callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
-				b.taskEntity(a.row.ID(), string(a.row.Name())))
-		}
-	}
-	waiting := 0 // actors
-	for i := range b.session.Actors {
-		since, waited := demand.waitedSince(&b.session.Actors[i])
-		if !waited {
-			continue
-		}
-		if waiting++; waiting > maxPending || b.requestErr() != nil {
-			b.noteMissing("Only %d of the actors that waited for resources were looked at.", maxPending)
-			break
-		}
-		demand.addActor(&b.session.Actors[i], since)
-	}
+	demand.addGroups() // before what waited in them, which adds itself to their findings
+	demand.addTasks()
+	demand.addActors()
 	for _, f := range demand.found {
 		b.showDemand(f, taskDemandLine(), func(match) bool { return true })
 	}
 }
 
-// countUnended counts in b.counts what had not ended, and returns how many attempts had begun to run.
+// countUnended counts in b.counts what had not ended, and returns how many attempts of tasks had begun to run.
 func (b *builder) countUnended() (running int, err error) {
 	all := tasktable.Query{ExcludeDriver: true, At: b.moment.At, Stop: b.requestErr}
 	states, err := b.session.Tasks.CountStates(all)
@@ -113,13 +87,58 @@ func (b *builder) countUnended() (running int, err error) {
 
 // demands compares the resources for which tasks, actors and placement groups waited with what the nodes had.
 type demands struct {
-	b       *builder
-	running bool // something ran when the session ended
+	b        *builder
+	tasksRan bool // some were running when the session ended
 	holdings
 	inConstructor map[rayid.Actor]bool // of unended
 	noNodeHas     map[string]string    // results of builder.whatNoNodeHas, by the resources and labels as text
 	living        map[int64]int        // results of livingAt
 	found         []*finding           // about tasks and actors
+}
+
+// addGroups adds the findings about placement groups that waited.
+func (d *demands) addGroups() {
+	for _, g := range d.b.groups {
+		if d.b.requestErr() != nil {
+			return
+		}
+		if g.hasWaited(d.b) {
+			d.addGroup(g)
+		}
+	}
+}
+
+// addTasks adds the findings about tasks that no node ran yet. Calls of actors wait only for their actors.
+func (d *demands) addTasks() {
+	b := d.b
+	for _, a := range b.unended {
+		if b.requestErr() != nil {
+			return
+		}
+		if a.isTask() && a.state == notScheduledYet {
+			d.addWaiting(a.name(), b.callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
+				b.taskEntity(a.row.ID(), string(a.row.Name())))
+		}
+	}
+}
+
+// addActors adds the findings about actors that waited, of which it looks at maxPending.
+func (d *demands) addActors() {
+	waiting := 0
+	for i := range d.b.session.Actors {
+		since, waited := d.waitedSince(&d.b.session.Actors[i])
+		if !waited {
+			continue
+		}
+		if d.b.requestErr() != nil {
+			return
+		}
+		if waiting++; waiting > maxPending {
+			d.b.noteMissing("Only %d of the actors that waited for resources were looked at.", maxPending)
+			return
+		}
+		d.addActor(&d.b.session.Actors[i], since)
+	}
 }
 
 // waitedSince reports whether an actor waited for resources when the session or its driver ended, and since when (Unix
@@ -282,8 +301,8 @@ func (d *demands) addWaiting(name string, job rayid.Job, resources map[string]fl
 func (d *demands) starved(key, name, resources, holders string) *finding {
 	f := d.b.findOrAdd(Starved, key)
 	f.Title = fmt.Sprintf("%s waited for %s: %s", name, resources, holders)
-	if d.running {
-		f.Severity = Warning // tasks were running at the end: then it is normal to wait for others
+	if d.tasksRan {
+		f.Severity = Warning // it is normal to wait for others that run
 	}
 	return f
 }
