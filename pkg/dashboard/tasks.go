@@ -68,48 +68,48 @@ func summarizeTasks(w http.ResponseWriter, r *Request) error {
 	if err != nil {
 		return err
 	}
-	by := r.Query().Get("summary_by")
-	switch by {
-	case "", "func_name", "task_name":
-		by = "func_name"
+	summarize, memory := taskSummary, summaryMemory
+	switch r.Query().Get("summary_by") {
+	case "", "func_name", "task_name": // Ray makes no difference between these either
 	case "lineage":
+		summarize, memory = taskLineage, lineageMemory
 	default:
 		return badRequest(`summary_by must be one of "func_name", "task_name", or "lineage".`)
 	}
-	// Before 2.57 tasks were summarised by function, whatever their names.
-	byFunction, err := r.OlderThan(r.Context(), 57)
-	if err != nil {
-		return err
-	}
-	bytes := r.Session.Tasks.LineageBytes()
-	if by != "lineage" {
-		named := 0 // actors whose methods have names of their own
-		for i := range r.Session.Actors {
-			if actorRepr(&r.Session.Actors[i]) != "" {
-				named++
-			}
-		}
-		bytes = r.Session.Tasks.SummaryBytes(named)
-	}
-	release, err := r.Memory.Reserve(r.Context(), budget.Work, bytes)
+	release, err := r.Memory.Reserve(r.Context(), budget.Work, memory(r))
 	if err != nil {
 		return fmt.Errorf("count the tasks: %w", err)
 	}
 	defer release()
-	var l stateReply
-	if by == "lineage" {
-		l, err = taskLineage(r, q)
-	} else {
-		l, err = taskSummary(r, q, byFunction)
-	}
+	l, err := summarize(r, q)
 	if err != nil {
 		return refusedFilter(err)
 	}
 	return writeState(w, r, l)
 }
 
-// taskSummary answers with the number of tasks in each state, by their name, or with byFunction by their function.
-func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, error) {
+// summaryMemory estimates the bytes that taskSummary takes. There may be a group for each actor that shows itself by a
+// name of its own, because its methods' names begin with that.
+func summaryMemory(r *Request) int64 {
+	named := 0
+	for i := range r.Session.Actors {
+		if actorRepr(&r.Session.Actors[i]) != "" {
+			named++
+		}
+	}
+	return r.Session.Tasks.SummaryBytes(named)
+}
+
+// lineageMemory estimates the bytes that taskLineage takes.
+func lineageMemory(r *Request) int64 { return r.Session.Tasks.LineageBytes() }
+
+// taskSummary answers with the number of tasks in each state, by their name. Before 2.57 Ray summarised them by
+// function, whatever their names.
+func taskSummary(r *Request, q tasktable.Query) (stateReply, error) {
+	byFunction, err := r.OlderThan(r.Context(), 57)
+	if err != nil {
+		return stateReply{}, err
+	}
 	s, err := r.Session.Tasks.Summarize(q, byFunction)
 	if err != nil {
 		return stateReply{}, err
@@ -122,7 +122,8 @@ func taskSummary(r *Request, q tasktable.Query, byFunction bool) (stateReply, er
 			}
 		}
 	}
-	return taskSummaryReply(streamed(func(out *stream) { out.object(groups) }), "func_name", s.TaskCounts, s.Listed, s.Matching), nil
+	rows := streamed(func(out *stream) { out.object(groups) })
+	return taskSummaryReply(rows, "func_name", s.TaskCounts, s.Listed, s.Matching), nil
 }
 
 // taskLineage answers with the tasks as a tree of what submitted what, with the number of attempts in each state.

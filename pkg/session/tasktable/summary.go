@@ -45,7 +45,7 @@ type StateCount struct {
 }
 
 // Summarize groups the rows that q's filters keep by name; with byFunction by the function's name only, as Ray before
-// 2.56 did. The limit is not used.
+// 2.57 did. The limit is not used.
 func (t *Table) Summarize(q Query, byFunction bool) (*Summary, error) {
 	b := summaryBuilder{Summary: &Summary{}, byFunction: byFunction, defs: make([]defCount, t.defs.Len()),
 		byName: make(map[string]int32), reprs: make(map[sameName]int32)}
