@@ -37,10 +37,10 @@ var (
 
 	spanForm = lazyregexp.New(`^(?:\d+ ?[a-z]+ ?)+$`)
 	partForm = lazyregexp.New(`(\d+) ?([a-z]+)`)
-	// units are those of times that are said as "10 min ago", by their beginnings.
+	// units are those of times that are said as "10 min ago", by their names, of which a beginning is enough.
 	units = []struct {
-		names string
-		unit  time.Duration
+		name string
+		unit time.Duration
 	}{
 		{"seconds", time.Second}, {"secs", time.Second}, {"minutes", time.Minute}, {"mins", time.Minute},
 		{"hours", time.Hour}, {"hrs", time.Hour}, {"days", 24 * time.Hour}, {"weeks", 7 * 24 * time.Hour},
@@ -147,11 +147,11 @@ func Span(text string) (whole time.Duration, ok bool) {
 		return 0, false
 	}
 	for _, part := range partForm().FindAllStringSubmatch(text, -1) {
-		number, name := part[1], part[2] // such as 2 and h
+		number, beginning := part[1], part[2] // such as 2 and h
 		n, err := strconv.Atoi(number)
 		unit := time.Duration(0)
 		for _, u := range units {
-			if unit == 0 && strings.HasPrefix(u.names, name) {
+			if unit == 0 && strings.HasPrefix(u.name, beginning) {
 				unit = u.unit
 			}
 		}

@@ -47,7 +47,7 @@ type Reader struct {
 	unreadChunks []Chunk // those not begun
 	reopen       source  // comes before unreadChunks if it has a key: see endBody and findCompacted
 	offset       int64   // in the stream, of the next byte
-	expect       int64   // 0 once it was reached
+	expect       int64   // in the stream, of about where the caller will stop; 0: not known, or it was reached
 
 	current   source        // the last one begun
 	isPartial bool          // not all of it was requested

@@ -171,6 +171,25 @@ const (
 // Job finds a job, by any of the names that compare.FindJob knows, of the session whose path is given, relative to the
 // server's root. For the ID of a driver that is not the last one of its submission, it returns the submission.
 func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, error) {
+	jobs, err := c.jobs(ctx, path, name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := compare.FindJob(jobs, name)
+	if err == nil {
+		return found, nil
+	}
+	if id, notID := rayid.Parse[rayid.Job](name); notID == nil {
+		if submission := c.jobOfDriver(ctx, path, id); submission != nil {
+			return submission, nil
+		}
+	}
+	return nil, err
+}
+
+// jobs requests the jobs of a session, in the order in which they started: of several runs, compare.FindJob takes the
+// last. Of entrypoints, they have only those that equal name.
+func (c *Client) jobs(ctx context.Context, path, name string) ([]compare.Job, error) {
 	answer, err := c.Get(ctx, path+"api/jobs/", nil)
 	if err != nil {
 		return nil, err
@@ -184,7 +203,7 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	bytes := 0
 	list := jsonstream.New(io.LimitReader(answer.Body, maxJobList), maxRow)
 	if err := jsonstream.Each(list, maxJobs, func(r row) error {
-		if r.Entrypoint != name { // only an equal one is looked for, and others may be long
+		if r.Entrypoint != name { // others may be long
 			r.Entrypoint = ""
 		}
 		if bytes += len(r.ID) + len(r.SubmissionID); bytes > maxJobNames {
@@ -200,16 +219,7 @@ func (c *Client) Job(ctx context.Context, path, name string) (*compare.Job, erro
 	for i, row := range rows {
 		jobs[i] = row.Job
 	}
-	found, err := compare.FindJob(jobs, name)
-	if err == nil {
-		return found, nil
-	}
-	if id, notID := rayid.Parse[rayid.Job](name); notID == nil {
-		if submission := c.jobOfDriver(ctx, path, id); submission != nil {
-			return submission, nil
-		}
-	}
-	return nil, err
+	return jobs, nil
 }
 
 // jobOfDriver requests the submission that had a driver; nil if there is none. It is nil also if the request fails:

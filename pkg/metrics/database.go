@@ -194,8 +194,7 @@ func unfitIndex(reason error) error {
 // count in memory. They are read from the index or, if there is none that can be used, from the hours' chunks. The
 // error is ErrTooMuch, the store's or the context's.
 func (d *Database) Select(ctx context.Context, memory *QueryMemory, selections ...Selection) (found [][]*Series,
-	damaged []error,
-	err error) {
+	damaged []error, err error) {
 	index, unfit, err := d.validIndex(ctx)
 	if err != nil {
 		return nil, nil, err

@@ -127,7 +127,7 @@ func Milliseconds(ns int64) int64 { return ns / int64(time.Millisecond) }
 // Seconds returns Unix nanoseconds in seconds.
 func Seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
-// derived is what was computed from one session, by type: each package keeps its results in its own type.
+// derived is what was computed from one session, by the struct that has it: see Cached.
 type derived struct {
 	mu     sync.Mutex
 	byType map[reflect.Type]any
@@ -162,9 +162,9 @@ func (d *derivations) forget(key weak.Pointer[session.Origin]) {
 	delete(d.bySession, key)
 }
 
-// Cached returns what a package caches of a session in a struct of its type T. All moments of the session share one T,
-// which is zero at first. Its fields are shared.Values, which are computed again when their source has changed: a
-// running session is refreshed every few seconds.
+// Cached returns the struct T in which its package caches something of a session: one for each thing, as jobCache. All
+// moments of the session share one T, which is zero at first. What it has are shared.Values, which are computed again
+// when their source has changed: a running session is refreshed every few seconds.
 func Cached[T any](m *Moment) *T {
 	d := m.derived.ofSession(m.Session)
 	d.mu.Lock()

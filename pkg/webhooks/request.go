@@ -60,12 +60,13 @@ type busyError struct {
 	wait time.Duration
 }
 
-// send sends an event to a receiver, by HTTP or e-mail. The error contains neither its address nor its secret.
+// send sends an event to a receiver, by HTTP or e-mail. The error contains neither its address nor its secret. It is a
+// busyError if the receiver answers that it wants fewer requests.
 func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 	format := r.format()
 	if format.body == nil {
-		var systems *tls.Config // nil: the system's certificates are trusted
-		return sendMail(ctx, c.Timeout, systems, r, e)
+		var trust *tls.Config // nil: the system's certificates
+		return sendMail(ctx, c.Timeout, trust, r, e)
 	}
 	body, err := encode(r, e)
 	if err != nil {
@@ -93,6 +94,12 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 		return hide.Error(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
+	return checkAnswer(resp, hide)
+}
+
+// checkAnswer returns why a receiver did not take an event, as send does; nil: it took it. hide hides its secrets in
+// what it answered.
+func checkAnswer(resp *http.Response, hide *redact.Redactor) error {
 	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // only for the error below
 	switch {
 	case resp.StatusCode >= 200 && resp.StatusCode < 300:
@@ -102,7 +109,7 @@ func send(ctx context.Context, c *http.Client, r *Receiver, e *Event) error {
 			resp.StatusCode)
 	}
 	shown := hide.Text(string(answer)) // before it is cut, because the beginning of a secret would not be found
-	err = fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
+	err := fmt.Errorf("it answered %d: %q", resp.StatusCode, shown[:min(maxShown, len(shown))])
 	wait := backoff.Requested(resp.Header)
 	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable && wait > 0 {
 		return busyError{err, wait}

@@ -158,15 +158,7 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		}
 		isStillItsLog := s.fullPath() == f.fullPath() || (s.path == f.stream.path && s.dir == t.dir)
 		if copied >= 0 || isStillItsLog {
-			// The log was truncated, and perhaps renamed since.
-			t.followNew(now, s, f.stream)
-			next := t.files[s.id]
-			// A program that does not append goes on at its old place: what the log had is a hole, and not written.
-			if start := t.firstWritten(s); start > 0 && start >= f.size {
-				next.read = min(start, next.size)
-			} else if copied < 0 && s.size >= f.size { // it was overwritten, as programs do again and again
-				f.stream.beginOverwritten(now, next)
-			}
+			t.followTruncated(now, s, f, copied >= 0)
 		} else {
 			if log, isIdle := t.idleAt(s); isIdle && !t.idle.isFile(log.idleFile, s) {
 				t.followAgain(log) // as admitCandidates does, which took s for the file that it replaced
@@ -175,6 +167,19 @@ func (t *tree) finishReplaced(now time.Time, replaced, unknown []seenFile) []see
 		}
 	}
 	return unknown
+}
+
+// followTruncated follows a log that was truncated or overwritten in its place, and perhaps renamed since, as a new
+// generation. f has what was followed until then, s what the walk saw. isCopied says that f's bytes are in a copy.
+func (t *tree) followTruncated(now time.Time, s seenFile, f *file, isCopied bool) {
+	t.followNew(now, s, f.stream)
+	next := t.files[s.id]
+	// A program that does not append goes on at its old place: what the log had is a hole, and not written.
+	if start := t.firstWritten(s); start > 0 && start >= f.size {
+		next.read = min(start, next.size)
+	} else if !isCopied && s.size >= f.size { // else it was truncated
+		f.stream.beginOverwritten(now, next)
+	}
 }
 
 // enterAll follows new files, but for those that may be copies. seen has all files of the walk.
@@ -191,9 +196,9 @@ func (t *tree) enterAll(now time.Time, unknown []seenFile, seen map[fileID]seenF
 			logPath = base // rotated more than once since the last scan: it was never seen under the log's own name
 		}
 		stream := t.streamOf(node, logPath)
-		before := stream.replacedBy(s, seen)
+		replaced := stream.replacedBy(s, seen)
 		t.followNew(now, s, stream)
-		if before != nil && s.size >= before.size {
+		if replaced != nil && s.size >= replaced.size { // else the log begins anew
 			stream.beginOverwritten(now, t.files[s.id])
 		}
 	}

@@ -113,7 +113,8 @@ const (
 	wholeWait, maxWholeWait = time.Minute, time.Hour
 )
 
-// beginOverwritten begins a generation f in the place of one that was overwritten.
+// beginOverwritten begins a generation f in the place of one that was overwritten: its bytes are others, but not fewer,
+// because such documents grow.
 func (s *stream) beginOverwritten(now time.Time, f *file) {
 	f.beganByOverwriting = true
 	if now.Before(s.nextOverwriting) {

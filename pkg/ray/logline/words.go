@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// wordSize is how many bytes there are up to a space, a bar, or a bracket that a word does not begin with.
+// wordSize is how many bytes the word has that b begins with. It ends before a space, a tab, a bar, a closing bracket,
+// or a comma behind which there is a space or nothing; its first byte may be any.
 func wordSize(b []byte) (n int) {
 	for n = 1; n < len(b); n++ {
 		if c := b[n]; c == ' ' || c == '\t' || c == '|' || c == ',' && (n+1 == len(b) || b[n+1] == ' ') || c == ']' {
@@ -33,22 +34,24 @@ func isException(word []byte) bool {
 }
 
 // looksLikeName says whether a word is more likely the name of a host, a module, a process or a line of a program than
-// one of a sentence.
+// one of a sentence: it has a digit, a colon, a capital letter behind a small one (MapWorker), or what joins the parts
+// of names, but for the sentence's own full stop at its end.
 func looksLikeName(word []byte) bool {
-	inner := 0
 	for i, c := range word {
 		switch {
-		case isDigit(c):
+		case isDigit(c), c == ':':
 			return true
-		case strings.IndexByte("_[]/@#\\+.:", c) >= 0 && i+1 < len(word):
-			return true
-		case c == ':':
+		case strings.IndexByte("_[]/@#\\+.", c) >= 0 && i+1 < len(word):
 			return true
 		case isCapital(c) && i > 0 && word[i-1] >= 'a' && word[i-1] <= 'z':
-			inner++
+			return true
 		}
 	}
-	return inner > 0 || string(word) == "NCCL" || string(word) == "UCX" || string(word) == "root"
+	switch string(word) {
+	case "NCCL", "UCX", "root": // libraries that name themselves in their logs, and Python's own logger
+		return true
+	}
+	return false
 }
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }

@@ -271,7 +271,7 @@ type memoryBudget struct {
 }
 
 // take adds n to the bytes that the index takes. It returns errTooLarge if the load may not use so much memory;
-// minBudget it always may.
+// minBudget it always may. After that error the index is given up, so what was refused stays counted.
 func (b *memoryBudget) take(n int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -147,26 +147,33 @@ func (t *rowsTable) Blocks(n int, part tasktable.Part) ([]tasktable.Block, error
 	if to-from > t.groupBytes {
 		return nil, fmt.Errorf("%w: row group %d of %s is not in one place", tasktable.ErrDamaged, n, t.Key)
 	}
+	// Others wait for the group, too, and an error makes the whole table unreadable: no request's end ends the read.
 	data, err := t.Range(context.Background(), from, max(from, to))
 	if err != nil {
 		return nil, err
 	}
 	blocks := make([]tasktable.Block, g.Rows)
-	for s := range g.Chunks {
-		if c := &g.Chunks[s]; part.Has(s) && err == nil {
-			err = readSections(c, data[c.From-from:c.To-from], s, blocks)
-		}
-	}
-	if err == nil {
-		var plain int64
-		if plain, err = plainBytes(blocks); plain > t.groupBytes {
-			err = fmt.Errorf("%d bytes uncompressed, want at most %d", plain, t.groupBytes)
-		}
-	}
-	if err != nil {
+	if err := t.readParts(g, part, data, from, blocks); err != nil {
 		return nil, fmt.Errorf("%w: row group %d of %s: %w", tasktable.ErrDamaged, n, t.Key, err)
 	}
 	return blocks, nil
+}
+
+// readParts reads the sections of part into the blocks of a row group. data are the table's bytes from the offset from.
+func (t *rowsTable) readParts(g *tablefile.Group, part tasktable.Part, data []byte, from int64,
+	blocks []tasktable.Block) error {
+	for s := range g.Chunks {
+		if c := &g.Chunks[s]; part.Has(s) {
+			if err := readSections(c, data[c.From-from:c.To-from], s, blocks); err != nil {
+				return err
+			}
+		}
+	}
+	plain, err := plainBytes(blocks)
+	if err == nil && plain > t.groupBytes {
+		err = fmt.Errorf("%d bytes uncompressed, want at most %d", plain, t.groupBytes)
+	}
+	return err
 }
 
 // readSections reads a section of all blocks of a row group, whose bytes in the table are data. They come a Parquet
