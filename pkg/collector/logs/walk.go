@@ -142,11 +142,10 @@ func (w *walkResult) readFolder(opened *os.File, err error, dir, below string, d
 	}
 	defer opened.Close()
 	if depth == 0 {
-		if names, _ := opened.Readdirnames(1); len(names) == 0 {
-			return nil
+		if names, _ := opened.Readdirnames(1); len(names) > 0 {
+			w.left = fmt.Errorf("logs in %s: they are more than %d folders deep", path.Join(dir, below), maxDepth)
+			w.addError(w.left)
 		}
-		w.left = fmt.Errorf("logs in %s: they are more than %d folders deep", path.Join(dir, below), maxDepth)
-		w.addError(w.left)
 		return nil
 	}
 	if len(w.dirs) < maxWatched {

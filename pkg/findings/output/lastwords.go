@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
+	"github.com/rayhistory/historyserver/pkg/ray/logline"
 )
 
 // candidate is what a program, or one of its workers, may have said of its end.
@@ -291,8 +292,10 @@ func outputsOfWorkers(log string, isRays func(class string) bool) (all []*worker
 		}
 		byMark[mark] = w
 		if w != nil {
-			w.printed.WriteString(withoutMarks(line))
-			w.lines = append(w.lines, number)
+			printed := strings.TrimSuffix(withoutMarks(line), "\n")
+			printed = cmp.Or(string(logline.Expand([]byte(printed))), printed) + "\n" // a record may have an exception
+			w.printed.WriteString(printed)
+			w.lines = append(w.lines, slices.Repeat([]int{number}, strings.Count(printed, "\n"))...)
 		}
 	}
 	return all

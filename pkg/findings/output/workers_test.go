@@ -59,6 +59,11 @@ f   - lr is missing
 f   - could not parse path
 f   - cannot read name
 `, "f", "acme.ConfigError: 3 keys are wrong: - lr is missing"},
+		"a record in JSON with an exception": {`
+g loading
+f {"day": 4, "level": "error", "event": "cannot plan", "exception": "Traceback (most recent call last):\n  File \"/app/a.py\", line 3, in plan\n    check(depot)\nValueError: capacity of depot 7 is negative"}
+g loaded
+`, "f", "ValueError: capacity of depot 7 is negative"},
 		"a damaged file": {`
 f zipfile.BadZipFile: File is not a zip file
 f 3 files are left
