@@ -20,7 +20,7 @@ func Open(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return "", fmt.Errorf("make folder: %w; set a folder that user %d may write to", err, os.Geteuid())
 	}
-	foreign := claim(path)
+	foreign := Claim(path)
 	if foreign == nil {
 		return path, nil
 	}
@@ -28,16 +28,16 @@ func Open(path string) (string, error) {
 	if err := os.Mkdir(own, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("%w; make a folder in it: %w; set a folder to which this user may write", foreign, err)
 	}
-	if err := claim(own); err != nil {
+	if err := Claim(own); err != nil {
 		return "", fmt.Errorf("%w: another user of the volume could have put data there, which this process would "+
 			"store as its own; remove the folder, or set a folder to which only this user may write", err)
 	}
 	return own, nil
 }
 
-// claim returns nil if a folder and everything in it belongs to this user, and from then on nobody else may write to
+// Claim returns nil if a folder and everything in it belongs to this user, and from then on nobody else may write to
 // it. Otherwise the folder's rights stay as they were.
-func claim(path string) error {
+func Claim(path string) error {
 	// The owner and the rights are those of the open folder: the path may lead elsewhere the next time.
 	dir, err := os.OpenFile(path, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

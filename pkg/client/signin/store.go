@@ -83,11 +83,10 @@ func (s Store) Write(credentials *Credentials) error {
 // makeFolder makes the folder if it does not exist. It refuses one that other users can write to, because they could
 // put another user's credentials there.
 func (s Store) makeFolder() error {
-	private, err := privatedir.Open(s.dir)
-	if err == nil && private != s.dir {
-		err = fmt.Errorf("%s contains files of another user: remove it", s.dir)
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return err
 	}
-	return err
+	return privatedir.Claim(s.dir)
 }
 
 // Remove removes the credentials for a server, and reports whether there were any.
