@@ -3,6 +3,7 @@
 package signin
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -83,10 +84,7 @@ func (s Store) Write(credentials *Credentials) error {
 // makeFolder makes the folder if it does not exist. It refuses one that other users can write to, because they could
 // put another user's credentials there.
 func (s Store) makeFolder() error {
-	if err := os.MkdirAll(s.dir, 0o700); err != nil {
-		return err
-	}
-	return privatedir.Claim(s.dir)
+	return cmp.Or(os.MkdirAll(s.dir, 0o700), privatedir.Claim(s.dir))
 }
 
 // Remove removes the credentials for a server, and reports whether there were any.

@@ -131,7 +131,7 @@ func worthOf(line string) (worth, string) {
 	case behindBar != said:
 		return worthLittle, said // a progress bar alone
 	}
-	level := logline.Parse([]byte(line), &logline.Clock{}).Level
+	level := levelOf(line)
 	words := noErrorWords().ReplaceAllString(pageAddress().ReplaceAllString(said, ""), "") // that may speak of an error
 	switch {
 	case saysLittle(line, said, level):
@@ -215,8 +215,7 @@ func withoutPlace(said string) string { return said[len(recordPlace().FindString
 // isPlainError reports whether a line that speaks of an error has no level, and is no exception.
 func isPlainError(line string) bool {
 	m := exceptionLine().FindStringSubmatch(strings.TrimSpace(Printable(line)))
-	return (m == nil || !exceptionTypeName().MatchString(m[2])) &&
-		logline.Parse([]byte(line), &logline.Clock{}).Level == logline.Unknown
+	return (m == nil || !exceptionTypeName().MatchString(m[2])) && levelOf(line) == logline.Unknown
 }
 
 // OnlyStatus reports whether a line says that a step or a program failed, and with which status, but not why.
@@ -237,6 +236,14 @@ func RecordLevel(line string) logline.Level {
 	if OwnLines(line) == "" || OfRay(line) || nativeRecord().MatchString(line) {
 		return logline.Unknown
 	}
+	return levelOf(line)
+}
+
+// levelOf returns the level of a line. All lines of npm below an error have that of the error: their words count.
+func levelOf(line string) logline.Level {
+	if strings.HasPrefix(line, "npm ") {
+		return logline.Unknown
+	}
 	return logline.Parse([]byte(line), &logline.Clock{}).Level
 }
 
@@ -251,8 +258,7 @@ func Plain(line string) bool {
 func LogsError(text string) bool {
 	for whole := range strings.Lines(text) {
 		line := strings.TrimRight(whole[:min(len(whole), logline.MaxHeader)], "\r\n")
-		if logline.Parse([]byte(line), &logline.Clock{}).Level < logline.Error || cppPlace().MatchString(line) ||
-			OnlyStatus(whole) {
+		if levelOf(line) < logline.Error || cppPlace().MatchString(line) || OnlyStatus(whole) {
 			continue
 		}
 		if worth, _ := worthOf(line); worth != worthLittle {

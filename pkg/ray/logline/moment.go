@@ -168,9 +168,7 @@ func (m *moment) readZone(b []byte) (n int) {
 		m.hasZone = true
 		return 1
 	}
-	if len(b) > 0 && b[0] == ' ' {
-		n = 1
-	}
+	n = len(b) - len(bytes.TrimPrefix(b, []byte{' '}))
 	mayBeShort := n == 0 && m.order != noDate
 	named := bytes.HasPrefix(b[n:], []byte("UTC")) || bytes.HasPrefix(b[n:], []byte("GMT"))
 	if named {
