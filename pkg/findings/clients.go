@@ -2,11 +2,13 @@ package findings
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rayhistory/historyserver/internal/lazyregexp"
 	"github.com/rayhistory/historyserver/pkg/findings/output"
 	"github.com/rayhistory/historyserver/pkg/moment"
+	"github.com/rayhistory/historyserver/pkg/ray/rayid"
 )
 
 var (
@@ -16,6 +18,31 @@ var (
 	clientEnv     = lazyregexp.New(` -- Increasing runtime env reference for ray_client_server_\d+\.Serialized runtime env is (\{[^\n]*\})\.`)
 	clientStopped = lazyregexp.New(`ERROR proxier\.py:\d+ -- Server startup failed for client: `)
 )
+
+// joinClients gives submissions that used Ray Client the servers that Ray Client started for them as their drivers.
+// Nothing stored says whose server one is but the times: it starts after its client, and ends with it.
+func (b *builder) joinClients() {
+	joined := map[rayid.Job]bool{}
+	for _, server := range b.jobs {
+		if !strings.Contains(server.Entrypoint, " ray.util.client.server ") || server.End == 0 {
+			continue
+		}
+		var client *job
+		nearest := int64(atTheEnd)
+		for i := range b.jobs {
+			j := &b.jobs[i]
+			apart := max(j.End-server.End, server.End-j.End)
+			if j.SubmissionID != "" && j.id.Nil() && j.Start <= server.Start && apart < nearest &&
+				strings.Contains(b.driverLog(j).text, " client_builder.py:") {
+				client, nearest = j, apart
+			}
+		}
+		if client != nil {
+			client.id, joined[server.id] = server.id, true
+		}
+	}
+	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool { return j.SubmissionID == "" && joined[j.id] })
+}
 
 // readClients finds clients of Ray Client that got no server: it did not start, or its environment could not be made.
 // Ray knows no job of such a client, and only the client is told.

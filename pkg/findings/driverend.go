@@ -66,6 +66,9 @@ func (b *builder) driverEndOf(j *job, log *logText) (e driverEnd) {
 		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
 	}
 	e.signal = signalOf(e.code)
+	if e.exited && (e.signal == "" || e.signal == "SIGABRT") { // Ray's handler of SIGTERM exits with 15 or aborts
+		e.signal = cmp.Or(output.CaughtAtEnd(log.text), e.signal)
+	}
 	e.trace, e.traceAt = output.LastTraceback(log.text)
 	e.trace = output.OwnLines(e.trace)
 	e.raised = output.ExceptionOf(e.trace)

@@ -64,6 +64,13 @@ func (b *builder) printedByItself(end, root *finding) string {
 	return said
 }
 
+var (
+	// filePath matches a path with a folder; if it is relative, only in quotes: "input/output error".
+	filePath = lazyregexp.New(`(?:\w+:/|~)?(?:/[\w.=@%+-]+){2,}|'[\w.=@%+-]+(?:/[\w.=@%+-]+)+'`)
+	// didNotCome matches what programs say of a file that is not there (yet).
+	didNotCome = lazyregexp.New(`(?i)(?:\bnot?|n't|never) (?:yet )?(?:there|found|exist|appear|ready|available|come|arrive|such)|\bmissing\b`)
+)
+
 // maxMakers is how many jobs' logs are asked for a file that a job lacked.
 const maxMakers = 20
 
@@ -71,21 +78,22 @@ const maxMakers = 20
 // that job's own log names it or its folder; "" if none had. Who lacked the same file should not have made it, and a
 // file's short name may be in any log.
 func (b *builder) notMade(end, root *finding) string {
-	_, file, _ := strings.Cut(root.raised.Message, "'")
+	file := strings.Trim(filePath().FindString(root.raised.Message), "'")
 	folder, asked := path.Dir(file), 0
-	if root.raised.Type != "FileNotFoundError" || folder == "." {
+	if file == "" || root.raised.Type != "FileNotFoundError" && !didNotCome().MatchString(root.raised.Message) {
 		return ""
 	}
 	for _, other := range slices.Backward(b.findings) {
-		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last ||
-			other.rootCause().raised.Same(root.raised) {
+		said := other.rootCause().raised.Message
+		lacksItToo := strings.Contains(said, folder) && !ofMachine().MatchString(said)
+		if other.ended == nil || other.ended == end.ended || other.intended || other.last >= root.last || lacksItToo {
 			continue
 		}
 		if asked++; asked > maxMakers {
 			break
 		}
 		own := b.driverLog(other.ended).ownLines()
-		if strings.Contains(own, folder) && alsoNames(root.raised, own) {
+		if strings.Contains(own, folder) && (namesFile(own, file) || alsoNames(root.raised, own)) {
 			return fmt.Sprintf("job %s, which names it, failed: %s", other.ended.name(), other.rootCause().Title)
 		}
 	}

@@ -130,10 +130,16 @@ func alsoNames(raised output.Exception, line string) bool {
 			return false
 		}
 		name = strings.Trim(name, "'")
-		file, folder := path.Base(name), path.Dir(name) // a file's short name, and /tmp, may be any words
-		return mentions(line, name) || notThere &&
-			(len(file) > 3 && mentions(line, file) || strings.Count(folder, "/") > 1 && mentions(line, folder))
+		short := path.Base(name) // it may be any word
+		return mentions(line, name) || notThere && (len(short) > 3 && mentions(line, short) || namesFile(line, name))
 	})
+}
+
+// namesFile reports whether a text names a file or its folder. /tmp may be of anything.
+func namesFile(text, file string) bool {
+	folder := path.Dir(file)
+	return mentions(text, file) ||
+		strings.Count(folder, "/") > 1 && (mentions(text, folder) || mentions(text, folder+"/"))
 }
 
 var (

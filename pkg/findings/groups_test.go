@@ -31,7 +31,7 @@ func TestInGroup(t *testing.T) {
 	d := demands{b: &builder{groups: []*group{of(strings.Repeat("a", 36), &finding{}), of(id, f),
 		of(strings.Repeat("b", 36), nil)}}}
 	in := map[string]float64{"CPU_group_0_" + id: 1, "bundle_group_" + id: 0.001}
-	if found := d.addWaiting("train", rayid.Job{}, in, nil, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
+	if found := d.addWaiting("train", rayid.Job{}, in, nil, 1, 1, Entity{Type: "task", ID: "17", Name: "train"}); found != nil {
 		t.Errorf("a finding of its own: %s", found.Title)
 	}
 	says.True(t, len(f.Entities) == 1 && f.Entities[0].ID == "17" && len(f.Evidence) == 1 &&
@@ -83,10 +83,36 @@ func TestHeldInGroup(t *testing.T) {
 		h.sumAmounts()
 		d := demands{b: b, holdings: h, noNodeHas: map[string]string{}}
 		got := ""
-		if f := d.addWaiting("load", rayid.Job{1}, c.asked, nil, 5, Entity{Type: "task", ID: "17", Name: "load"}); f != nil {
+		if f := d.addWaiting("load", rayid.Job{1}, c.asked, nil, 5, 5, Entity{Type: "task", ID: "17", Name: "load"}); f != nil {
 			got = f.Title
 		}
 		says.Equal(t, got, c.want, "%s", name)
+	}
+}
+
+// TestHeldByItself: an actor that began to run shortly before its driver ended did not wait for what it held itself.
+func TestHeldByItself(t *testing.T) {
+	const second = int64(time.Second)
+	actor := func(id byte, began int64) entities.Actor {
+		return entities.Actor{ID: rayid.Actor{id}, Class: "Trial", Job: rayid.Job{1}, Resources: map[string]float64{"CPU": 1},
+			Transitions: []entities.ActorTransition{{State: "PENDING_CREATION", Time: second}, {State: "ALIVE", Time: began}}}
+	}
+	for name, c := range map[string]struct {
+		actors []entities.Actor
+		want   int
+	}{
+		"itself": {[]entities.Actor{actor(1, 90*second)}, 0}, "another": {[]entities.Actor{actor(1, 99*second), actor(2, 50*second)}, 1},
+	} {
+		b := &builder{session: &session.Session{End: 200 * second}, end: math.MaxInt64, byKey: map[string]*finding{},
+			moment: &moment.Moment{}, jobs: []job{{id: rayid.Job{1}, Job: moment.Job{SubmissionID: "fit", Status: "FAILED", End: 100 * second}}}}
+		h := holdings{total: map[string]float64{"CPU": 1}}
+		for i := range c.actors {
+			h.addActor(&c.actors[i])
+		}
+		h.sumAmounts()
+		d := demands{b: b, holdings: h, noNodeHas: map[string]string{}}
+		d.addActor(&c.actors[0], second)
+		says.Equal(t, len(b.findings), c.want, "%s", name)
 	}
 }
 

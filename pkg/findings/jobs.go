@@ -68,6 +68,7 @@ func (b *builder) readJobs() {
 		}
 		b.jobs = append(b.jobs, j)
 	}
+	b.joinClients()
 	b.readUnrecordedEnds()
 	b.leaveOutLostJobs(known)
 }

@@ -80,6 +80,30 @@ func TestNotStartedOtherJob(t *testing.T) {
 	}
 }
 
+// TestFileThatDidNotCome: words of the program's own about a file that is not there count, too, unless the other job
+// lacked it itself. A command that failed has its program's path in its words.
+func TestFileThatDidNotCome(t *testing.T) {
+	const late, full = "TimeoutError: /srv/orders/eu/day.ready did not appear within 12 s",
+		"OSError: [Errno 28] No space left on device: '/srv/orders/eu/day.part'"
+	for _, c := range []struct {
+		lacks, raised string
+		told          bool
+	}{
+		{late, "ValueError: no margin", true}, {late, full, true},
+		{"RuntimeError: /srv/orders/eu/day.ready is not there", full, true},
+		{late, "RuntimeError: nothing is in /srv/orders/eu", false},
+		{"subprocess.CalledProcessError: Command '/srv/orders/eu/day.sh' returned non-zero exit status 1.", full, false},
+	} {
+		dir := submissionWithLog(t, 1, trace(c.lacks), append(failedBefore("raysubmit_eu"), driverOf(1,
+			"raysubmit_bad"))...)
+		storeLog(t, dir, "job-driver-raysubmit_eu.log", "will write to /srv/orders/eu\n"+trace(c.raised))
+		_, chain := badJob(t, dir)
+		title := chain[len(chain)-1].Title
+		says.Equal(t, strings.Contains(title, "; before that job raysubmit_eu, which names it, failed: "), c.told, "%s",
+			title)
+	}
+}
+
 // TestFileThatOthersLacked: a file's short name, and another job that lacked the same file, tell of no one who should
 // have made it.
 func TestFileThatOthersLacked(t *testing.T) {
@@ -100,7 +124,7 @@ func TestFileOfOtherJob(t *testing.T) {
 	const lacks = "FileNotFoundError: [Errno 2] No such file or directory: '/srv/models/eu/price.json'"
 	for printed, told := range map[string]bool{
 		"the model will be written to /srv/models/eu/price.json": true, "models go to /srv/models/eu": true,
-		"the model will be written to /srv/models/us/cost.json": false,
+		"the model will be written to /srv/models/us/cost.json": false, "models go to /srv/models/eu/ as JSON": true,
 	} {
 		dir := submissionWithLog(t, 1, trace(lacks), append(failedBefore("raysubmit_eu"), driverOf(1,
 			"raysubmit_bad"))...)

@@ -116,8 +116,9 @@ func (d *demands) addTasks() {
 			return
 		}
 		if a.isTask() && a.state == notScheduledYet {
-			d.addWaiting(a.name(), b.callerJob(a.row), demandOf(a.row), selectorOf(a.row), a.since,
-				b.taskEntity(a.row.ID(), string(a.row.Name())))
+			job := b.callerJob(a.row)
+			d.addWaiting(a.name(), job, demandOf(a.row), selectorOf(a.row), a.since,
+				b.waitedUntil(job, a.since), b.taskEntity(a.row.ID(), string(a.row.Name())))
 		}
 	}
 }
@@ -176,7 +177,11 @@ func (d *demands) addActor(a *entities.Actor, since int64) {
 		name = "The entrypoint of job " + submission
 	}
 	job := d.b.jobThen(a.Job, since)
-	f := d.addWaiting(name, job, a.Resources, a.LabelSelector, since, d.b.actorEntity(a))
+	until := d.b.waitedUntil(job, since)
+	if now, _ := moment.ActorAt(a, d.b.moment.At); now.Started > since { // then it held what it had waited for
+		until = min(until, now.Started-1)
+	}
+	f := d.addWaiting(name, job, a.Resources, a.LabelSelector, since, until, d.b.actorEntity(a))
 	if f != nil && ok {
 		f.SubmissionID = submission
 		f.addName(a.Name)
@@ -242,10 +247,10 @@ func (d *demands) whatNoNodeHas(resources map[string]float64, labels map[string]
 	return lacking
 }
 
-// addWaiting adds one task or actor that had waited since a time (Unix ns), and returns the finding about it; nil if it
-// did not wait for resources. name is the one for the title, and e the task or actor.
+// addWaiting adds one task or actor that had waited from one time to another (Unix ns), and returns the finding about
+// it; nil if it did not wait for resources. name is the one for the title, and e the task or actor.
 func (d *demands) addWaiting(name string, job rayid.Job, resources map[string]float64, labels map[string]string,
-	at int64, e Entity) *finding {
+	at, until int64, e Entity) *finding {
 	plain, groupID := splitGroup(resources)
 	key, lacking := resourceText(plain), d.whatNoNodeHas(resources, labels)
 	if groupID != "" {
@@ -262,7 +267,7 @@ func (d *demands) addWaiting(name string, job rayid.Job, resources map[string]fl
 	reason, since := lacking, at
 	holders, lost := "", (*finding)(nil)
 	if lacking == "" {
-		holders, lost = d.heldOrLost(resources, at, d.b.waitedUntil(job, at))
+		holders, lost = d.heldOrLost(resources, at, until)
 	}
 	switch {
 	case lacking != "":

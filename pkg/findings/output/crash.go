@@ -216,6 +216,22 @@ func BeforeSignal(log string) string {
 	}
 }
 
+var handlerLine = lazyregexp.New(ofHandler)
+
+// CaughtAtEnd returns the signal of which Ray's handler printed at the end of a driver's log; "" if the driver printed
+// something else behind that.
+func CaughtAtEnd(log string) (signal string) {
+	lines := strings.Split(BeforeSignal(ownEnd(log)), "\n")
+	for _, line := range slices.Backward(lines) {
+		m := handlerLine().FindStringSubmatch(line)
+		if m == nil {
+			break
+		}
+		signal = cmp.Or(m[1], signal)
+	}
+	return signal
+}
+
 // behindStack returns what a text has behind a stack: behind its first line and the last line that is indented.
 func behindStack(text string) string {
 	from, at := 0, 0

@@ -4,6 +4,7 @@ package output
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -120,6 +121,10 @@ func firstOfChain(text string) (e Exception) {
 			if (next.Library || next.Rest != "") && next.Message != "" && lacksSubject().MatchString(e.Type) {
 				e.Rest = strings.TrimSpace(e.Rest + " (" + next.String() + ")")
 			}
+			if m := notSerialized().FindStringSubmatch(part); m != nil {
+				in := strings.TrimPrefix(m[2]+" in ", "unknown in ")
+				e.Rest = strings.TrimSpace(fmt.Sprintf("%s (%s%s)", e.Rest, in, m[1]))
+			}
 			return e
 		}
 		if next.Type != "" {
@@ -130,6 +135,10 @@ func firstOfChain(text string) (e Exception) {
 	}
 	return e
 }
+
+// notSerialized matches Ray's message about what could not be serialized, and which variable in it was the reason
+// (ray/util/check_serialize.py).
+var notSerialized = lazyregexp.New(`(?m)^\w*Error: Could not serialize ([^\n]{1,300}?):?\s*$[^\x00]*?^\s*FailTuple\(([^\s(]{1,100}) \[`)
 
 // lacksSubject matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
 // what.

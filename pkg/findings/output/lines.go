@@ -17,7 +17,10 @@ const (
 
 // rayLine matches lines that Ray prints into the log of a job.
 var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
-	`^\*\*\* SIG[A-Z]+ received at |^PC: @ +0x|^@ +(?:0x|\.\.\. )`)
+	ofHandler)
+
+// ofHandler matches what Ray's handler of signals prints (failure_signal_handler.cc of Abseil), also as Ray logs it.
+const ofHandler = `^(?:\[.{1,80}\] logging\.cc:\d+: )?\s*(?:\*\*\* (SIG[A-Z]+) received at |PC: @ +0x|@ +(?:0x|\.\.\. ))|^\[failure_signal_handler\.cc `
 
 // ownEnd returns the end of a log that is looked at, without the lines that Ray copied from other processes.
 func ownEnd(log string) string { return OwnLines(lastText(log)) }
