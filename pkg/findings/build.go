@@ -147,7 +147,6 @@ type builder struct {
 	// Jobs.
 	jobs                []job
 	jobOfDriver         map[rayid.Job]*job        // of jobs
-	soleJobs            []soleJob                 // see jobThen
 	unexamined          map[rayid.Job]bool        // jobs beyond maxJobs that did not fail
 	otherJobs           map[string]int            // how many jobs there are beyond maxJobs, by status
 	lostJobs            []string                  // submissions that only their drivers' logs show

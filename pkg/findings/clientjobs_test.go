@@ -58,7 +58,7 @@ func TestCaughtSignal(t *testing.T) {
 func TestOperatorOfDataset(t *testing.T) {
 	const abort = "2026-11-22 10:15:55,900\tERROR streaming_executor_state.py:733 -- An exception was raised from a task of operator \"MapBatches(Captioner)\". Dataset execution will now abort. To ignore it, set max_errored_blocks.\n"
 	for log, want := range map[string]string{
-		"ray-data/ray-data-captions_3.log": "Dataset captions_3 failed: a task of its operator MapBatches(Captioner) raised an exception",
+		"ray-data/ray-data-captions_3.log": "Dataset captions_3 failed: an exception was raised from a task of operator \"MapBatches(Captioner)\"",
 		"ray-data/ray-data-others_4.log":   "Dataset captions_3 failed",
 	} {
 		dir := submissionWithLog(t, 1, "20 captions were written\n", driverOf(1, "raysubmit_bad"))

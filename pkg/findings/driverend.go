@@ -66,8 +66,9 @@ func (b *builder) driverEndOf(j *job, log *logText) (e driverEnd) {
 		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
 	}
 	e.signal = signalOf(e.code)
-	if e.exited && (e.signal == "" || e.signal == "SIGABRT") { // Ray's handler of SIGTERM exits with 15 or aborts
-		e.signal = cmp.Or(output.CaughtAtEnd(log.text), e.signal)
+	caught := output.CaughtAtEnd(log.text) // Ray's handler of SIGTERM exits with 15 or aborts
+	if e.exited && strings.HasPrefix(caught, "SIG") && (e.signal == "" || e.signal == "SIGABRT") {
+		e.signal = caught
 	}
 	e.trace, e.traceAt = output.LastTraceback(log.text)
 	e.trace = output.OwnLines(e.trace)

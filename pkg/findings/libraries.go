@@ -91,25 +91,15 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 			f.causedBy(other)
 		}
 	}
-	if kind == Data && detail == "" && len(f.because) == 0 {
-		b.tellOperator(f, name)
-	}
-}
-
-// aborted matches the record in which Data logs that the exception of a task made it give up a dataset.
-var aborted = lazyregexp.New(`from a task of operator "([^"\n]{1,200})"\. Dataset execution will now abort`)
-
-// tellOperator adds to the title of a dataset that failed whose task raised an exception, as the dataset's own log has
-// it: if the driver ended at once, Ray stored no more.
-func (b *builder) tellOperator(f *finding, dataset string) {
-	for log := range b.logs.ofNodes(pathBegins("ray-data/ray-data-" + dataset)) {
-		for _, m := range b.logs.matches(log, aborted()) {
-			f.Title += ": a task of its operator " + m.groups[1] + " raised an exception"
-			f.addEvidence(b.lineEvidence(m))
-			return
+	if kind == Data && len(f.because) == 0 { // the driver ended before Ray knew of the task's failure
+		for log := range b.logs.ofNodes(pathIs("ray-data/ray-data-" + name + ".log")) {
+			f.Title += encloseIfAny(": an ", aborted().FindString(log.text), "")
 		}
 	}
 }
+
+// aborted matches what Data logs of the exception of a task that made it give up a dataset.
+var aborted = lazyregexp.New(`exception was raised from a task of operator "[^"\n]{1,200}"`)
 
 // readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
 // only the exception that Data raised over it: of a long message Ray keeps only the end, and Data logs all of it. If

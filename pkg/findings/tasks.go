@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -449,61 +448,18 @@ func (b *builder) jobThen(maker rayid.Job, at int64) rayid.Job {
 }
 
 // soleJobAt returns the only job that ran at a time (Unix ns); the nil ID if none or several did.
-func (b *builder) soleJobAt(at int64) rayid.Job {
-	if b.soleJobs == nil {
-		b.soleJobs = b.readSoleJobs()
-	}
-	i, _ := slices.BinarySearchFunc(b.soleJobs, at, func(s soleJob, at int64) int {
-		if s.from <= at {
-			return -1
-		}
-		return 1
-	})
-	if i == 0 {
-		return rayid.Job{}
-	}
-	return b.soleJobs[i-1].id
-}
-
-// soleJob is the only job that runs from a time (Unix ns) on, until that of the next; the nil ID if none or several do.
-type soleJob struct {
-	from int64
-	id   rayid.Job
-}
-
-// readSoleJobs returns the only job that runs after each time at which one began or ended, in the order of the times.
-func (b *builder) readSoleJobs() []soleJob {
-	type change struct {
-		at     int64
-		job    *job
-		begins bool
-	}
-	var changes []change
+func (b *builder) soleJobAt(at int64) (sole rayid.Job) {
 	for i := range b.jobs {
 		j := &b.jobs[i]
-		if j.id.Nil() || j.End != 0 && j.End < j.Start {
-			continue
-		}
-		changes = append(changes, change{j.Start, j, true})
-		if j.End != 0 && j.End < math.MaxInt64 {
-			changes = append(changes, change{j.End + 1, j, false})
+		switch {
+		case j.id.Nil() || j.Start > at || j.End != 0 && j.End < at:
+		case !sole.Nil():
+			return rayid.Job{}
+		default:
+			sole = j.id
 		}
 	}
-	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
-	running, all := map[*job]bool{}, make([]soleJob, 0, len(changes))
-	for _, c := range changes {
-		if delete(running, c.job); c.begins {
-			running[c.job] = true
-		}
-		now := soleJob{from: c.at}
-		if len(running) == 1 {
-			for j := range running {
-				now.id = j.id
-			}
-		}
-		all = append(all, now)
-	}
-	return all
+	return sole
 }
 
 // actorIDOf returns the ID of the actor that an attempt created or called; the nil ID for other tasks.

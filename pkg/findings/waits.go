@@ -64,22 +64,18 @@ func (b *builder) withCallsBelow(calls []attempt, at int64) []attempt {
 	if len(calls) == 0 {
 		return nil
 	}
-	known, below := map[rayid.Task]bool{}, map[string][]attempt{} // below: by what had started them
+	known := map[rayid.Task]bool{}
 	for _, c := range calls {
 		known[c.row.ID()] = true
 	}
-	for _, a := range b.unended {
-		if a.state == tasktable.StateRunning && !a.isConstructor() && a.since <= at {
-			below[string(a.row.Parent())] = append(below[string(a.row.Parent())], a)
-		}
-	}
-	for i := 0; i < len(calls) && len(calls) < maxChildren; i++ {
-		for _, id := range parentIDs(calls[i].row) {
-			for _, a := range below[id] {
-				if startedBy(a.row, calls[i].row) && !known[a.row.ID()] {
-					known[a.row.ID()] = true
-					calls = append(calls, a)
-				}
+	for before := 0; before < len(calls) && len(calls) < maxChildren; {
+		fromThese := startedByAny(calls)
+		before = len(calls)
+		for _, a := range b.unended {
+			id, runs := a.row.ID(), a.state == tasktable.StateRunning && !a.isConstructor() && a.since <= at
+			if runs && fromThese(a) && !known[id] {
+				known[id] = true
+				calls = append(calls, a)
 			}
 		}
 	}

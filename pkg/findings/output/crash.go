@@ -200,7 +200,7 @@ func LastCrash(log string) string {
 // crashEcho matches what shells ("run.sh: line 28:  1058 Killed", "Killed    python a.py") and runtimes print of a
 // crash behind its stack. A program that goes on behind the word says itself what happened: "Killed by the quota".
 var crashEcho = lazyregexp.New(`\(core dumped\)|^(?:Fatal Python error|Extension modules): |` +
-	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})`)
+	`^\S+: line \d+: +\d+ ` + endedBySignal + `|^` + endedBySignal + `(?:$| {2})|` + ofHandler)
 
 const endedBySignal = `(?:Aborted|Killed|Terminated|Segmentation fault|Hangup|(?:CPU time|File size) limit exceeded)`
 
@@ -216,19 +216,11 @@ func BeforeSignal(log string) string {
 	}
 }
 
-var handlerLine = lazyregexp.New(ofHandler)
-
 // CaughtAtEnd returns the signal of which Ray's handler printed at the end of a driver's log; "" if the driver printed
 // something else behind that.
-func CaughtAtEnd(log string) (signal string) {
-	lines := strings.Split(BeforeSignal(ownEnd(log)), "\n")
-	for _, line := range slices.Backward(lines) {
-		m := handlerLine().FindStringSubmatch(line)
-		if m == nil {
-			break
-		}
-		signal = cmp.Or(m[1], signal)
-	}
+func CaughtAtEnd(log string) string {
+	own := ownEnd(log)
+	signal, _ := Signal(own[len(BeforeSignal(own)):])
 	return signal
 }
 
