@@ -97,6 +97,7 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"why", at}, 2, "usage: historyserver why SESSION"},
 		{[]string{"lss"}, 2, "did you mean ls?"},
 		{[]string{"help", "lss"}, 2, "did you mean ls?"},
+		{[]string{"grap", "x", "--limit=3"}, 2, "did you mean grep?"},
 		{[]string{"ls", "--foo"}, 2, "historyserver ls --help"},
 		{[]string{"ls", at, "--outcome=lost"}, 2, "outcome"},
 		{[]string{"ls", at, "-o", "xml"}, 2, "want table, wide, name, csv, json or yaml"},

@@ -271,6 +271,9 @@ func ExitCode(err error) int {
 // program's own command names an unknown command, so it stays as it is.
 func Arguments(cmd *cobra.Command) {
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
+			return UnknownCommand(cmd, before[0]) // the flag is one of the command that was meant
+		}
 		return FlagError(err, cmd.Flags(), cmd.CommandPath())
 	})
 	if check := cmd.Args; check != nil {
