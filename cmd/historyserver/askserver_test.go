@@ -57,6 +57,7 @@ func TestCommandsAskAServer(t *testing.T) {
 		{"grep", "no-vocab", "jobs260"}, {"grep", "No-VOCAB.json", "cases/jobs260/latest", "-i", "-C2",
 			"--files=job-driver-*"}, {"grep", "Error", "jobs260", "--level=error", "--limit=500"},
 		{"grep", "INFO", "cases/jobs260/latest", "--from=1h ago", "--files=dashboard.log"},
+		{"grep", "INFO", "cases/jobs260", "--from=1h ago", "--files=dashboard.log"}, // its only session's time
 		{"note"}, {"note", "jobs255"}, {"note", "jobs260"},
 	} {
 		for _, output := range []string{"table", "json"} {

@@ -131,7 +131,7 @@ func (s serverHistory) search(ctx context.Context, name string, q *logQuery,
 	case n.Session == "" && other >= 0:
 		return fmt.Errorf("%s made several clusters, and a server searches one at a time: name one, such as %s or %s",
 			n, first.Cluster, found[other].Ref.Cluster)
-	case n.Session == "":
+	case n.Session == "" && len(found) > 1:
 		path = "namespaces/" + url.PathEscape(first.Namespace) + "/clusters/" + url.PathEscape(first.Cluster) +
 			"/api/history/search"
 	case len(found) > 1:

@@ -195,7 +195,7 @@ func (o storeHistory) search(ctx context.Context, name string, q *logQuery, emit
 	// Times that were typed are in the time zone of the session's logs, and "1h ago" is before the session's end. The
 	// sessions of a cluster have no common zone and end: for them it is UTC, and now.
 	times := param.Times{Zone: time.UTC, End: time.Now()}
-	if oneSession := n.Session != "" && len(entries) == 1; oneSession && q.from+q.to != "" {
+	if len(entries) == 1 && q.from+q.to != "" {
 		m, err := opts.List(ctx, entries[0].Ref)
 		if err != nil {
 			return err
