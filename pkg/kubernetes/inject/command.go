@@ -79,8 +79,9 @@ storage-backend: s3; those of the command line come first.`,
 }
 
 // injectAll adds the collector to the objects in the files, and reports to w what it did. It returns the same files
-// with the changed contents.
+// with the changed contents. If one file cannot be changed, none is, and nothing is reported.
 func injectAll(w io.Writer, files []manifest, o Options) (changed []manifest, err error) {
+	var all []Change
 	for _, m := range files {
 		out, changes, err := Manifest(m.data, o)
 		if err != nil {
@@ -89,9 +90,10 @@ func injectAll(w io.Writer, files []manifest, o Options) (changed []manifest, er
 		if len(changes) == 0 && len(files) == 1 {
 			fmt.Fprintf(w, "%s: no RayCluster, RayJob, RayService or RayCronJob in it, nothing is added\n", m.path)
 		}
-		report(w, changes)
+		all = append(all, changes...)
 		changed = append(changed, manifest{m.path, out})
 	}
+	report(w, all)
 	return changed, nil
 }
 

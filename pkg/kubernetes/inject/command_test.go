@@ -150,6 +150,18 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestFolderWithMistake: if one file cannot be changed, nothing is written, and nothing is reported as done.
+func TestFolderWithMistake(t *testing.T) {
+	dir, to := t.TempDir(), filepath.Join(t.TempDir(), "to")
+	must.OK(t, os.WriteFile(filepath.Join(dir, "a.yaml"), must.Get(os.ReadFile("testdata/plain.in.yaml"))(t), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(dir, "b.yaml"), []byte("a: [ray.io/"), 0o600))
+	_, stderr, err := run(t, "", "-f", dir, "-o", to, "--storage-backend=s3", "--env=S3_BUCKET=ray-history")
+	says.Error(t, err, "b.yaml: document at line 1")
+	says.None(t, stderr, "collector as container")
+	_, err = os.Stat(to)
+	says.True(t, os.IsNotExist(err), "the folder: %v", err)
+}
+
 func TestDiffOfLastLine(t *testing.T) {
 	var out strings.Builder
 	must.OK(t, writeDiff(&out, []manifest{{"a", []byte("x\ny")}}, []manifest{{"a", []byte("x\nz\n")}}))

@@ -140,6 +140,7 @@ func TestManifestErrors(t *testing.T) {
 		"read-only":     {"kind: RayCluster\napiVersion: ray.io/v1\nspec: {headGroupSpec: {template: {spec: {containers: [{volumeMounts: [{name: v, mountPath: /tmp/ray, readOnly: true}]}]}}}}\n", "volume v is mounted read-only at /tmp/ray"},
 		"key twice":     {"apiVersion: ray.io/v1\nkind: RayCluster\nkind: RayJob\n", `key "kind" is given twice`},
 		"Helm template": {"{{ if .Values.x }}\napiVersion: ray.io/v1\nkind: RayCluster\n{{ end }}\n", "render a Helm template first"},
+		"Helm include":  {"apiVersion: ray.io/v1\na:\n  {{- include \"x\" . }}\n", "render a Helm template first"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -99,11 +99,18 @@ func (c cluster) podWarnings(g group) (all []string) {
 		warn("hostNetwork is set: two Ray pods on one node would share ports %d and %d", c.options.EventsPort,
 			c.options.MetricsPort)
 	}
-	// KubeRay writes Never for the autoscaler's version 2, and for heads of jobs that are submitted in them.
-	never := text(g.pod, "restartPolicy") == "Never" || c.autoscaler == "v2" || c.sidecarMode && g.role == roleHead
-	if never && !c.options.Native {
-		warn("its restartPolicy is Never: a collector that ends, such as by its memory limit, is not started again, and " +
-			"the pod is never ready again; --native prevents it")
+	never := ""
+	switch {
+	case text(g.pod, "restartPolicy") == "Never":
+		never = "its restartPolicy is Never"
+	case c.autoscaler == "v2":
+		never = "KubeRay makes its restartPolicy Never for the autoscaler's version 2"
+	case c.sidecarMode && g.role == roleHead:
+		never = "KubeRay makes its restartPolicy Never for submissionMode: SidecarMode"
+	}
+	if never != "" && !c.options.Native {
+		warn("%s: a collector that ends, such as by its memory limit, is not started again, and the pod is never ready "+
+			"again; --native prevents it", never)
 	}
 	grace, err := strconv.Atoi(fmt.Sprint(g.pod["terminationGracePeriodSeconds"]))
 	if err == nil && grace < shutdownSeconds {

@@ -52,7 +52,7 @@ func TestAccountIsSaid(t *testing.T) {
 // TestPodWarnings: who adds the collector is told where it changes what the pod or its account may do, and where the
 // pod's own settings keep it from storing.
 func TestPodWarnings(t *testing.T) {
-	const never, rights, egress = "restartPolicy is Never", "the autoscaler's rights", "denies egress"
+	const rights, egress = "the autoscaler's rights", "denies egress"
 	const head, own = `{"containers":[{"name":"ray"}]}`, `{"serviceAccountName":"own","containers":[{"name":"ray"}]}`
 	for name, tt := range map[string]struct {
 		spec, head string // of the cluster, and its head's pod; empty: head
@@ -62,7 +62,7 @@ func TestPodWarnings(t *testing.T) {
 	}{
 		"nothing": {},
 		"never": {head: `{"restartPolicy":"Never","containers":[{"name":"ray"}]}`,
-			want: []string{"head: its " + never}},
+			want: []string{"head: its restartPolicy is Never"}},
 		"killed soon": {head: `{"terminationGracePeriodSeconds":5,"containers":[{"name":"ray"}]}`,
 			want: []string{"head: its terminationGracePeriodSeconds is 5, but"}},
 		"killed late": {head: `{"terminationGracePeriodSeconds":30,"containers":[{"name":"ray"}]}`},
@@ -71,16 +71,18 @@ func TestPodWarnings(t *testing.T) {
 			want: []string{"head: KubeRay gives its account, now ray-history, " + rights}},
 		"own account": {spec: `"enableInTreeAutoscaling":true,`, head: own},
 		"version 2": {spec: `"enableInTreeAutoscaling":true,"autoscalerOptions":{"version":"v2"},`, head: own,
-			want: []string{"head: its " + never, "worker group g: its " + never}},
+			want: []string{"head: KubeRay makes its restartPolicy Never for the autoscaler's version 2: a collector",
+				"worker group g: KubeRay makes"}},
 		"version 2, native": {spec: `"enableInTreeAutoscaling":true,"autoscalerOptions":{"version":"v2"},`, head: own,
 			native: true},
 		"version 2 of no autoscaler": {spec: `"autoscalerOptions":{"version":"v2"},`},
-		"submitted in the head":      {mode: "SidecarMode", want: []string{"head: its " + never}},
-		"submitted elsewhere":        {mode: "K8sJobMode"},
-		"no traffic":                 {spec: `"networkPolicy":{},`, want: []string{egress}},
-		"no egress":                  {spec: `"networkPolicy":{"mode":"DenyAllEgress"},`, want: []string{egress}},
-		"old Ray":                    {spec: `"rayVersion":"2.54.1",`, want: []string{"head: Ray 2.54.1 does not export"}},
-		"no ingress":                 {spec: `"networkPolicy":{"mode":"DenyAllIngress"},`},
+		"submitted in the head": {mode: "SidecarMode",
+			want: []string{"head: KubeRay makes its restartPolicy Never for submissionMode: SidecarMode"}},
+		"submitted elsewhere": {mode: "K8sJobMode"},
+		"no traffic":          {spec: `"networkPolicy":{},`, want: []string{egress}},
+		"no egress":           {spec: `"networkPolicy":{"mode":"DenyAllEgress"},`, want: []string{egress}},
+		"old Ray":             {spec: `"rayVersion":"2.54.1",`, want: []string{"head: Ray 2.54.1 does not export"}},
+		"no ingress":          {spec: `"networkPolicy":{"mode":"DenyAllIngress"},`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := s3()

@@ -29,10 +29,16 @@ func Decode(doc []byte) (any, error) {
 var errLayout = errors.New("edit YAML: this layout cannot be edited in place; write the lists and mappings that " +
 	"change in block style, one entry per line")
 
+// renderFirst is what to do about a document that is no YAML yet.
+const renderFirst = "render a Helm template first"
+
 // parse reads a document.
 func parse(doc []byte) (*yaml.Node, error) {
 	var n yaml.Node
 	if err := yaml.Unmarshal(doc, &n); err != nil {
+		if bytes.Contains(doc, []byte("{{")) {
+			err = fmt.Errorf("%w (%s)", err, renderFirst)
+		}
 		return nil, fmt.Errorf("parse YAML: %w", err)
 	}
 	if n.Kind == 0 || len(n.Content) == 0 {

@@ -61,7 +61,7 @@ func (d *decoder) mapping(n *yaml.Node) (map[string]any, error) {
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("line %d: only plain keys are supported (render a Helm template first)", key.Line)
+			return nil, fmt.Errorf("line %d: only plain keys are supported (%s)", key.Line, renderFirst)
 		}
 		if _, ok := m[key.Value]; ok {
 			return nil, fmt.Errorf("line %d: key %q is given twice", key.Line, key.Value)
