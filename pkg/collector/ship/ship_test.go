@@ -85,6 +85,22 @@ func TestFailedResume(t *testing.T) {
 	})
 }
 
+// TestListingIsNamedOnce: keys are long, and the store's errors have them.
+func TestListingIsNamedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &memory{key: base + "a"}
+		a.write("text\n")
+		r := newRig(t, func(o *Options) {
+			o.Store = &storetest.Hooked{Store: &storetest.Store{}, Before: storetest.On(storetest.List,
+				func(_ context.Context, prefix string) error { return fmt.Errorf("list %s: no answer", prefix) })}
+		}, a)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		err := r.Flush(ctx)
+		says.True(t, err != nil && strings.Count(err.Error(), "list ") == 1, "%v", err)
+	})
+}
+
 func TestFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		fault storetest.Fault

@@ -2,7 +2,6 @@ package ship
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"io"
 	"maps"
@@ -207,7 +206,7 @@ func (l *listings) listFolder(ctx context.Context, g *Group, prefix string) (map
 	tails := make(map[uint64]tail)
 	for object, err := range l.store.List(ctx, prefix, blob.ListOptions{}) {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", prefix, err)
+			return nil, err // it names what was listed
 		}
 		stream, offset, c := g.parseKey(object.Key)
 		id := maphash.String(l.seed, stream)
