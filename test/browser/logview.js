@@ -5,10 +5,11 @@
 //
 // JOB: {base, log, lines}
 //   log    is the path of a log behind base, lines how many it has
-// REPORT: {visits: [{width, dark, wide, top, most, last, first, found, said, alone, error, range, copied}], errors: […]}
+// REPORT: {visits: [{width, dark, wide, top, most, last, first, found, said, alone, error, range, copied, menu}], errors: […]}
 //   wide is how much wider than the window the page is; most are the most lines of the log that the page had at a time; last and first are the
 //   numbers of the lines at its end and beginning once one has scrolled there; found, error and range are the address's ends after a search,
-//   a step to an error and a selection of lines; said is what the page says of the search, and alone how many lines it shows of the matches alone
+//   a step to an error and a selection of lines; said is what the page says of the search, and alone how many lines it shows of the matches alone;
+//   menu is how far that of Download is from the window's left and right edge
 const fs = require('fs');
 const { inWindows } = require('./windows.js');
 
@@ -68,6 +69,12 @@ async function read(page, job) {
   seen.marked = await page.locator('.line.in').count();
   const [file] = await Promise.all([page.waitForEvent('download'), page.locator('[data-file]').click()]);
   seen.copied = fs.readFileSync(await file.path(), 'utf8').split('\n').length - 1;
+  await page.locator('.files summary').click();
+  seen.menu = [];
+  for (const width of [page.viewportSize().width, 400, 1000]) { // in the last two Download is on a line of its own
+    await page.setViewportSize({ width, height: 900 });
+    seen.menu.push(...await page.locator('.files > div').evaluate(menu => [menu.getBoundingClientRect().left, innerWidth - menu.getBoundingClientRect().right]));
+  }
   await page.goto('about:blank');
   await page.goto(job.base + job.log + seen.range, { waitUntil: 'load' });
   await page.locator('.line.in').nth(3).waitFor();

@@ -3,6 +3,7 @@ package browser
 import (
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ func readLogs(t *testing.T, o own) {
 		Wide                                      float64
 		Last, First, Found, Error, Range          string
 		Sight                                     bool
+		Menu                                      []float64
 	}
 	seen := inWindows[visit](t, "logview.js",
 		map[string]any{"base": o.URL, "log": log, "lines": longLines, "error": longError}, desk)
@@ -30,6 +32,7 @@ func readLogs(t *testing.T, o own) {
 			v.Again != 4 {
 			t.Errorf("ranges: %+v", v)
 		}
+		says.True(t, len(v.Menu) == 6 && slices.Min(v.Menu) >= 0, "the menu of Download leaves the window: %+v", v)
 	}
 	audit(t, o.URL, []audited{
 		{"log with a range", log + "&q=line&line=1100#L1100-L1103", ".line.in"},
