@@ -18,7 +18,8 @@ type Begin struct {
 	Bytes   int64  `json:"bytes"` // as stored
 }
 
-// Match is a line that matches. Of a long line text is what is around the match; bytes that are no UTF-8 are replaced.
+// Match is a line that matches. Of a long line text is what is around the match, of one that overwrites itself what a
+// terminal shows then; bytes that are no UTF-8 are replaced.
 type Match struct {
 	Type    string `json:"type"` // "match"
 	Session string `json:"session"`

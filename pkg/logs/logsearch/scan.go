@@ -194,14 +194,19 @@ func (s *scanner) passesFilters(f *found) bool {
 	return f.header.Level >= s.query.Level
 }
 
-// setText keeps what is around the match.
+// setText keeps what is around the match. Of a line that overwrites itself, such as a progress bar, this is what a
+// terminal shows at the same time.
 func (f *found) setText(text []byte, from, to int) {
-	f.text, f.from, f.to = text, from, to
-	if len(text) > maxText {
-		cut := max(0, min(from-maxText/4, len(text)-maxText))
-		f.text = text[cut : cut+maxText]
-		f.skipped, f.from, f.to = int64(cut), from-cut, min(to-cut, maxText)
+	_, cut := logline.State(text, from)
+	last, end := logline.State(text, to)
+	if end += len(last); end == len(text)-1 {
+		end++ // a line end of Windows
 	}
+	if end-cut > maxText {
+		cut = max(cut, min(from-maxText/4, end-maxText))
+		end = cut + maxText
+	}
+	f.text, f.skipped, f.from, f.to = text[cut:end], int64(cut), from-cut, min(to, end)-cut
 }
 
 // lineBefore is where the line before the one at from begins, -1 if that is not within reach of the line at begin.
@@ -302,14 +307,14 @@ func (s *scanner) findInPart(ctx context.Context, part []byte, hasStart, hasEnd 
 	return s.finder.find(ctx, part, hasStart, hasEnd)
 }
 
-// contextLine is the first line of b, cut.
+// contextLine is what a terminal shows of the first line of b, cut.
 func contextLine(b []byte) string {
 	line := b
 	if n := bytes.IndexByte(b, '\n'); n >= 0 {
 		line = b[:n]
 	}
-	if len(line) > maxBeside {
+	if line = logline.Visible(line); len(line) > maxBeside {
 		return string(bytes.ToValidUTF8(line[:maxBeside], nil)) + "…"
 	}
-	return string(bytes.TrimSuffix(line, []byte{'\r'}))
+	return string(line)
 }

@@ -333,6 +333,24 @@ func TestColours(t *testing.T) {
 	}
 }
 
+// TestStates: of a line that overwrites itself the state that matches is shown, and beside it what stays in the end.
+func TestStates(t *testing.T) {
+	bar := strings.Repeat("10%\r", 40) + "20% needle\r30%\r  \r"
+	found, _ := scanned(t, prepared(t, Query{Pattern: "needle", Before: 1, After: 1}), bar+"\nneedle two\r\n"+bar+"\n")
+	says.True(t, len(found) == 3, "%+v", found)
+	for i, want := range []Match{
+		{Text: "20% needle", Match: [2]int{4, 10}, Length: int64(len(bar)), Skipped: 160, After: []string{"needle two"}},
+		{Text: "needle two", Match: [2]int{0, 6}, Before: []string{"30%"}, After: []string{"30%"}},
+		{Text: "20% needle", Match: [2]int{4, 10}, Length: int64(len(bar)), Skipped: 160, Before: []string{"needle two"}},
+	} {
+		m := found[i]
+		got := Match{Text: m.Text, Match: m.Match, Length: m.Length, Skipped: m.Skipped, Before: m.Before, After: m.After}
+		says.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+	}
+	spanning, _ := scanned(t, prepared(t, Query{Pattern: "a.*b", Regexp: true}), "x\r1 a\r2\r3 b\rx\n")
+	says.True(t, len(spanning) == 1 && spanning[0].Text == "1 a\r2\r3 b", "%+v", spanning)
+}
+
 func TestUndated(t *testing.T) {
 	q := prepared(t, Query{Pattern: "x", From: 1})
 	matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n")
