@@ -31,8 +31,8 @@ const (
 const dateForm = "2006-1-2"
 
 var (
-	zoneForms  = []string{"2006-1-2T15:4:5Z07:00", "2006-1-2 15:4:5Z07:00", "2006-1-2 15:4Z07:00"}
-	localForms = []string{"2006-1-2T15:4:5", "2006-1-2T15:4", "2006-1-2 15:4:5", "2006-1-2 15:4", dateForm}
+	zoneForms  = []string{"2006-1-2 15:4:5Z07:00", "2006-1-2 15:4Z07:00", "2006-1-2 15:4:5Z0700", "2006-1-2 15:4Z0700"}
+	localForms = []string{"2006-1-2 15:4:5", "2006-1-2 15:4", dateForm}
 	clockForms = []string{"15:4:5", "15:4"}
 
 	spanForm = lazyregexp.New(`^(?:\d+ ?[a-z]+ ?)+$`)
@@ -58,10 +58,11 @@ func (t Times) Parse(text string) (at time.Time, ok bool) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return time.UnixMilli(ms), ms > 0 && ms <= math.MaxInt64/int64(time.Millisecond)
 	}
-	if at, ok = parseForm(text, zoneForms, time.UTC); ok || t.Zone == nil {
+	spaced := strings.Replace(text, "T", " ", 1) // as ISO 8601 separates a date from a time
+	if at, ok = parseForm(spaced, zoneForms, time.UTC); ok || t.Zone == nil {
 		return at, ok
 	}
-	if at, ok = parseForm(text, localForms, t.Zone); ok {
+	if at, ok = parseForm(spaced, localForms, t.Zone); ok {
 		return at, true
 	}
 	if clock, ok := parseForm(text, clockForms, t.Zone); ok {
