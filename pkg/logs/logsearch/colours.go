@@ -9,8 +9,9 @@ import (
 // (ECMA-48, CSI): people search for the words that they see, and a driver's log has colours before each line of a
 // worker.
 type plain struct {
-	in io.Reader
-	at place
+	in    io.Reader
+	count func(bytes int) error // is told of each read of in; its error is returned
+	at    place
 }
 
 // place is where the text that was read ends.
@@ -26,12 +27,22 @@ const (
 func (r *plain) Read(p []byte) (int, error) {
 	const escape = 0x1b
 	n, err := r.in.Read(p)
-	if r.at == inText && bytes.IndexByte(p[:n], escape) < 0 {
-		return n, err
+	if stop := r.count(n); stop != nil {
+		return 0, stop
 	}
 	text := p[:0]
-	for _, c := range p[:n] {
-		switch {
+	for rest := p[:n]; len(rest) > 0; rest = rest[1:] {
+		if r.at == inText { // as a whole, because byte by byte it would take longer than the search
+			n := bytes.IndexByte(rest, escape)
+			if n < 0 {
+				n = len(rest)
+			}
+			text = append(text, rest[:n]...)
+			if rest = rest[n:]; len(rest) == 0 {
+				break
+			}
+		}
+		switch c := rest[0]; {
 		case c == escape:
 			r.at = behindESC
 		case r.at == behindESC && c == '[':

@@ -66,7 +66,7 @@ func newScanner(q *Query, block, reach int) *scanner {
 // is longer than the buffer waits as s.pendingLong until the lines after it are read. Errors are the reader's, the
 // context's, or those of s.read.
 func (s *scanner) scan(ctx context.Context, in io.Reader) error {
-	s.in, s.base, s.start, s.end, s.eof, s.line = &plain{in: logline.NewReader(in)}, 0, 0, 0, false, 1
+	s.in, s.base, s.start, s.end, s.eof, s.line = &plain{in: logline.NewReader(in), count: s.read}, 0, 0, 0, false, 1
 	const noLine = -1
 	s.undated, s.unlevelled, s.gap, s.pendingLong, s.lastDating = 0, 0, nil, nil, newDating(noLine)
 	for {
@@ -94,8 +94,8 @@ func (s *scanner) scan(ctx context.Context, in io.Reader) error {
 }
 
 // fill moves what is still needed to the front of the buffer, which is what is not searched yet and the s.reach bytes
-// before it, and reads behind it until the buffer is full or the log ends. s.read is told of each read. Bytes that are
-// not stored are passed over: s.gap is the first such gap.
+// before it, and reads behind it until the buffer is full or the log ends. Bytes that are not stored are passed over:
+// s.gap is the first such gap.
 func (s *scanner) fill() error {
 	drop := max(0, s.start-s.reach-1) // one more byte, which tells whether a line begins behind it
 	s.end = copy(s.buf, s.buf[drop:s.end])
@@ -113,9 +113,6 @@ func (s *scanner) fill() error {
 				s.gap = gap
 			}
 		case err != nil:
-			return err
-		}
-		if err := s.read(n); err != nil {
 			return err
 		}
 	}

@@ -317,7 +317,6 @@ func TestExpressionsInParts(t *testing.T) {
 		open)
 }
 
-// TestUndated: where a time is asked for, matches without one are counted.
 // TestColours: what is found in a log with a terminal's colours is what people see of it, also where reads cut it.
 func TestColours(t *testing.T) {
 	for text, want := range map[string]string{
@@ -351,6 +350,20 @@ func TestStates(t *testing.T) {
 	says.True(t, len(spanning) == 1 && spanning[0].Text == "1 a\r2\r3 b", "%+v", spanning)
 }
 
+// TestColoursAreRead: they count as read, so that a log of nothing else ends a search as any other does.
+func TestColoursAreRead(t *testing.T) {
+	text, read := strings.Repeat("\x1b[0m", 1000)+"needle\n", 0
+	s := newScanner(prepared(t, Query{Pattern: "needle"}), blockBytes, reach)
+	s.report = func(found) {}
+	s.read = func(n int) error {
+		read += n
+		return nil
+	}
+	must.OK(t, s.scan(t.Context(), strings.NewReader(text)))
+	says.Equal(t, read, len(text), "bytes read")
+}
+
+// TestUndated: where a time is asked for, matches without one are counted.
 func TestUndated(t *testing.T) {
 	q := prepared(t, Query{Pattern: "x", From: 1})
 	matches, undated := scanned(t, q, "x\nx\n2026-11-20 23:00:00 x\nx\n")
