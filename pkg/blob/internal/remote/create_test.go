@@ -148,3 +148,27 @@ func TestRefusedBeforeItIsRead(t *testing.T) {
 		})
 	}
 }
+
+// TestBrokenIsNoRefusal: that an object is there after broken connections does not show that the server honours the
+// condition: one that ignores it must be asked before each write.
+func TestBrokenIsNoRefusal(t *testing.T) {
+	looked, broken := 0, true
+	w := Writer{
+		putOne: func(context.Context, string, io.ReadSeeker, int64, bool) (int, error) {
+			if broken {
+				return 6, fmt.Errorf("request send failed: %w", io.ErrUnexpectedEOF)
+			}
+			return 1, nil
+		},
+		find: func(context.Context, string) (Object, error) {
+			if looked++; looked == 1 {
+				return Object{}, os.ErrNotExist
+			}
+			return Object{Object: blob.Object{Size: 6}}, nil
+		},
+		conditions: &Conditions{},
+	}
+	says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), os.ErrExist, "another's")
+	broken = false
+	says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), os.ErrExist, "another's is not overwritten")
+}

@@ -69,7 +69,7 @@ func (w *Writer) Create(ctx context.Context, key string, body io.ReadSeeker) (er
 	}
 	err = create()
 	switch {
-	case errors.Is(err, os.ErrExist):
+	case errors.Is(err, os.ErrExist) && !isBroken(err): // else the server has not said that it refuses it
 		w.conditions.state.Store(honoured)
 	case err != nil && w.conditions.Unknown != nil && w.conditions.Unknown(err):
 		w.conditions.ignoreConditions()
@@ -126,8 +126,10 @@ func (w *Writer) writeBody(ctx context.Context, key string, body io.ReadSeeker, 
 		return err
 	case o.Size == size && bytes.Equal(o.MD5, sum.Sum(nil)):
 		return nil
+	case errors.Is(err, os.ErrExist):
+		return err
 	}
-	return os.ErrExist
+	return fmt.Errorf("%w: %w", os.ErrExist, err)
 }
 
 // isBroken says whether a request failed because its connection ended. A server that refuses a large object before it
