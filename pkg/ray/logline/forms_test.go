@@ -182,6 +182,8 @@ func TestForms(t *testing.T) {
 		{"Fri Nov 20 06:30:05 2026 -0330 ERROR x", Error, true},
 		{"2026-11-20 15:00:05.123+05 [7] ERROR:  x", Error, true},
 		{"[18:00:05 UTC+8] ERROR x", Error, true},
+		{"2026-11-20 15:00:05 GMT+5: ERROR x", Error, true},
+		{"2026-11-20 15:30:05 UTC+0530: ERROR x", Error, true},
 		{"2026-11-20 10:00:05 -05 ERROR x", Error, true},
 		{"2026-11-20 10:00:05 UTC-builder ERROR x", Error, true},
 		{"10:00:05-01 ERROR x", Error, true},

@@ -178,7 +178,7 @@ func (m *moment) readZone(b []byte) (n int) {
 	east, size := readOffset(b[n:], mayBeShort, named)
 	// What follows makes it a word, a number or a time of day.
 	next := n + size
-	goesOn := next < len(b) && (isLetter(b[next]) || b[next] == '.' || b[next] == ':' && n > 0)
+	goesOn := next < len(b) && (isLetter(b[next]) || b[next] == '.' || b[next] == ':' && n > 0 && !named)
 	switch {
 	case size > 0 && !goesOn:
 		m.hasZone, m.east = true, east
