@@ -65,10 +65,13 @@ func (b *builder) printedByItself(end, root *finding) string {
 }
 
 var (
-	// filePath matches a path with a folder; if it is relative, only in quotes: "input/output error".
-	filePath = lazyregexp.New(`(?:\w+:/|~)?(?:/[\w.=@%+-]+){2,}|'[\w.=@%+-]+(?:/[\w.=@%+-]+)+'`)
+	// filePath matches a path with a folder; if it is relative, only in quotes: "input/output error". A date such as
+	// 2026/11/22 is none.
+	filePath = lazyregexp.New(`\B'[^\s'][^'\n]*/[^'\n]+'|(?:\b\w+:/|~|\B)(?:/[\w.=@%+-]+){2,}`)
 	// didNotCome matches what programs say of a file that is not there (yet).
 	didNotCome = lazyregexp.New(`(?i)(?:\bnot?|n't|never) (?:yet )?(?:there|found|exist|appear|ready|available|come|arrive|such)|\bmissing\b`)
+	// inFile matches where something is not that should be in a file: the file is there.
+	inFile = lazyregexp.New(`\b(?:in|of|from) (?:\w+ )?'?[^\s']*/[^\s']*\.\w+`)
 )
 
 // maxMakers is how many jobs' logs are asked for a file that a job lacked.
@@ -78,11 +81,13 @@ const maxMakers = 20
 // that job's own log names it or its folder; "" if none had. Who lacked the same file should not have made it, and a
 // file's short name may be in any log.
 func (b *builder) notMade(end, root *finding) string {
-	file := strings.Trim(filePath().FindString(root.raised.Message), "'")
-	folder, asked := path.Dir(file), 0
-	if file == "" || root.raised.Type != "FileNotFoundError" && !didNotCome().MatchString(root.raised.Message) {
+	said := root.raised.Message
+	file := strings.Trim(filePath().FindString(said), "'")
+	if file == "" || root.raised.Type != "FileNotFoundError" &&
+		(!didNotCome().MatchString(said) || inFile().MatchString(said)) {
 		return ""
 	}
+	folder, asked := folderOf(file), 0
 	for _, other := range slices.Backward(b.findings) {
 		said := other.rootCause().raised.Message
 		lacksItToo := strings.Contains(said, folder) && !ofMachine().MatchString(said)
@@ -232,11 +237,12 @@ func (f *finding) lostState(lacks *finding) bool {
 }
 
 // calls reports whether a finding is about calls of an actor that died. The ID of a call ends with that of its actor.
+// Of more than a finding names any may be.
 func (f *finding) calls(died *finding) bool {
 	ofDead := func(call Entity) bool {
 		return slices.ContainsFunc(died.Entities, func(a Entity) bool { return strings.HasSuffix(call.ID, a.ID) })
 	}
-	known := len(f.Entities) > 0 && len(died.Entities) > 0
+	known := len(f.Entities) > 0 && len(died.Entities) > 0 && max(len(f.Entities), len(died.Entities)) < maxEntities
 	return f.actorClass() == died.actorClass() && (!known || slices.ContainsFunc(f.Entities, ofDead))
 }
 

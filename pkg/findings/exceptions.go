@@ -137,10 +137,13 @@ func alsoNames(raised output.Exception, line string) bool {
 
 // namesFile reports whether a text names a file or its folder. /tmp may be of anything.
 func namesFile(text, file string) bool {
-	folder := path.Dir(file)
+	folder := folderOf(file)
 	return mentions(text, file) ||
-		strings.Count(folder, "/") > 1 && (mentions(text, folder) || mentions(text, folder+"/"))
+		strings.Count(path.Dir(file), "/") > 1 && (mentions(text, folder) || mentions(text, folder+"/"))
 }
+
+// folderOf returns the folder of a file, also of a URL.
+func folderOf(file string) string { return file[:max(0, strings.LastIndexByte(file, '/'))] }
 
 var (
 	// named matches the names of things in a message: in quotes, or a word with a number, as in "part 3".

@@ -2,6 +2,7 @@ package findings
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -348,6 +349,8 @@ func TestLostState(t *testing.T) {
 		died.Entities, called.Entities = []Entity{{Type: "actor", ID: "0a"}}, []Entity{{Type: "task", ID: "77" + id}}
 		says.Equal(t, died.lostState(called), lost, "a call of the actor %s of a pool", id)
 	}
+	died.Entities = slices.Repeat(died.Entities, maxEntities)
+	says.True(t, died.lostState(called), "a pool of more actors than the finding names")
 	died.recovered = 0
 	says.True(t, !died.lostState(of("Sessions.age", "KeyError", "'sess-41'", nil)), "not restarted")
 }

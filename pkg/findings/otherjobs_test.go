@@ -93,10 +93,17 @@ func TestFileThatDidNotCome(t *testing.T) {
 		{"RuntimeError: /srv/orders/eu/day.ready is not there", full, true},
 		{late, "RuntimeError: nothing is in /srv/orders/eu", false},
 		{"subprocess.CalledProcessError: Command '/srv/orders/eu/day.sh' returned non-zero exit status 1.", full, false},
+		{"RuntimeError: part 2026/11/22 is not there", full, false},
+		{"ValueError: column price not found in /srv/orders/eu/day.csv", full, false},
+		{"ValueError: no such rows in file '/srv/orders/eu/day.csv'", full, false},
+		{"RuntimeError: no such folder in /srv/orders/eu", full, true},
+		{"FileNotFoundError: s3://orders/eu/day.ready", full, true},
+		{"FileNotFoundError: [Errno 2] No such file or directory: '/srv/my orders/eu/day.ready'", full, false},
 	} {
 		dir := submissionWithLog(t, 1, trace(c.lacks), append(failedBefore("raysubmit_eu"), driverOf(1,
 			"raysubmit_bad"))...)
-		storeLog(t, dir, "job-driver-raysubmit_eu.log", "will write to /srv/orders/eu\n"+trace(c.raised))
+		storeLog(t, dir, "job-driver-raysubmit_eu.log", "2026/11/22 10:00:00 will write to /srv/orders/eu\n"+
+			"will write to s3://orders/eu\nhas read /srv/my logs/eu\n"+trace(c.raised))
 		_, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title
 		says.Equal(t, strings.Contains(title, "; before that job raysubmit_eu, which names it, failed: "), c.told, "%s",
