@@ -19,26 +19,30 @@ var (
 	clientStopped = lazyregexp.New(`ERROR proxier\.py:\d+ -- Server startup failed for client: `)
 )
 
+// withClient is how long before a submission that used Ray Client its server may have ended, or after it (ns). Ray
+// records the submission's end about a second later.
+const withClient = 5e9
+
 // joinClients gives submissions that used Ray Client the servers that Ray Client started for them as their drivers.
-// Nothing stored says whose server one is but the times: it starts after its client, and ends with it.
+// Nothing stored says whose server one is but the times: it starts after its client, and ends with it. If several
+// clients may have had it, none gets it.
 func (b *builder) joinClients() {
 	joined := map[rayid.Job]bool{}
 	for _, server := range b.jobs {
 		if !strings.Contains(server.Entrypoint, " ray.util.client.server ") || server.End == 0 {
 			continue
 		}
-		var client *job
-		nearest := int64(atTheEnd)
+		var clients []*job
 		for i := range b.jobs {
 			j := &b.jobs[i]
 			apart := max(j.End-server.End, server.End-j.End)
-			if j.SubmissionID != "" && j.id.Nil() && j.Start <= server.Start && apart < nearest &&
+			if j.SubmissionID != "" && (j.id.Nil() || joined[j.id]) && j.Start <= server.Start && apart < withClient &&
 				strings.Contains(b.driverLog(j).text, " client_builder.py:") {
-				client, nearest = j, apart
+				clients = append(clients, j)
 			}
 		}
-		if client != nil {
-			client.id, joined[server.id] = server.id, true
+		if len(clients) == 1 && clients[0].id.Nil() {
+			clients[0].id, joined[server.id] = server.id, true
 		}
 	}
 	b.jobs = slices.DeleteFunc(b.jobs, func(j job) bool { return j.SubmissionID == "" && joined[j.id] })

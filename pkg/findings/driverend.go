@@ -66,12 +66,13 @@ func (b *builder) driverEndOf(j *job, log *logText) (e driverEnd) {
 		e.code = pyjson.Obj("code", j.ExitCode).Int("code")
 	}
 	e.signal = signalOf(e.code)
-	caught := output.CaughtAtEnd(log.text) // Ray's handler of SIGTERM exits with 15 or aborts
-	if e.exited && strings.HasPrefix(caught, "SIG") && (e.signal == "" || e.signal == "SIGABRT") {
-		e.signal = caught
-	}
 	e.trace, e.traceAt = output.LastTraceback(log.text)
 	e.trace = output.OwnLines(e.trace)
+	caught := output.CaughtAtEnd(log.text)                      // Ray's handler of SIGTERM exits with 15 or aborts
+	ofChild := e.code == uncaught && output.FromModule(e.trace) // a process that the driver had started, and ended
+	if e.exited && strings.HasPrefix(caught, "SIG") && (e.signal == "" || e.signal == "SIGABRT") && !ofChild {
+		e.signal = caught
+	}
 	e.raised = output.ExceptionOf(e.trace)
 	e.takeProcessException()
 	e.takeRankException(b.loggedBy(j.id, "", j.End))

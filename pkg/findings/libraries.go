@@ -93,13 +93,15 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 	}
 	if kind == Data && len(f.because) == 0 { // the driver ended before Ray knew of the task's failure
 		for log := range b.logs.ofNodes(pathIs("ray-data/ray-data-" + name + ".log")) {
-			f.Title += encloseIfAny(": an ", aborted().FindString(log.text), "")
+			if m := aborted().FindStringSubmatch(log.text); m != nil { // those before may have been ignored
+				f.Title += ": an " + m[1]
+			}
 		}
 	}
 }
 
 // aborted matches what Data logs of the exception of a task that made it give up a dataset.
-var aborted = lazyregexp.New(`exception was raised from a task of operator "[^"\n]{1,200}"`)
+var aborted = lazyregexp.New(`(exception was raised from a task of operator "[^"\n]{1,200}")\. Dataset execution will now abort`)
 
 // readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
 // only the exception that Data raised over it: of a long message Ray keeps only the end, and Data logs all of it. If
