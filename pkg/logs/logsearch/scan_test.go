@@ -320,12 +320,15 @@ func TestExpressionsInParts(t *testing.T) {
 // TestColours: what is found in a log with a terminal's colours is what people see of it, also where reads cut it.
 func TestColours(t *testing.T) {
 	for text, want := range map[string]string{
-		"\x1b[31mERROR\x1b[0m: needle":           "ERROR: needle",
-		"\x1b[36m(f pid=1)\x1b[0m nee\x1b[1mdle": "(f pid=1) needle",
-		"needle\x1b[":                            "needle", // the end of the line ends the sequence
-		"needle\x1b[1;3":                         "needle",
-		"\x1b\x1b[2Kneedle\x1bx":                 "needlex", // of another escape only the character is left out
-		"\x1b[38;5;31\u00e9needle":               "\u00e9needle",
+		"\x1b[31mERROR\x1b[0m: needle":               "ERROR: needle",
+		"\x1b[36m(f pid=1)\x1b[0m nee\x1b[1mdle":     "(f pid=1) needle",
+		"needle\x1b[":                                "needle", // the end of the line ends the sequence
+		"needle\x1b[1;3":                             "needle",
+		"\x1b\x1b[2Kneedle\x1bx":                     "needlex", // of another escape only the character is left out
+		"\x1b[38;5;31\u00e9needle":                   "\u00e9needle",
+		"\x1b]0;title\x07needle":                     "needle",
+		"\x1b]8;;http://x\x1b\\needle\x1b]8;;\x1b\\": "needle", // a link
+		"needle\x1b]0;title":                         "needle",
 	} {
 		found, _ := scanned(t, prepared(t, Query{Pattern: "needle", After: 1}), text+"\nnext\x1b[0m\n")
 		says.True(t, len(found) == 1 && found[0].Text == want && found[0].After[0] == "next", "%q: %+v", text, found)
@@ -348,6 +351,13 @@ func TestStates(t *testing.T) {
 	}
 	spanning, _ := scanned(t, prepared(t, Query{Pattern: "a.*b", Regexp: true}), "x\r1 a\r2\r3 b\rx\n")
 	says.True(t, len(spanning) == 1 && spanning[0].Text == "1 a\r2\r3 b", "%+v", spanning)
+}
+
+// TestHeaderBehindTitle: a title or a link before a line's header does not hide its level.
+func TestHeaderBehindTitle(t *testing.T) {
+	text := "\x1b]0;title\x07ERROR: needle\n\x1b]8;;http://x\x1b\\ERROR\x1b]8;;\x1b\\: needle\n"
+	found, _ := scanned(t, prepared(t, Query{Pattern: "needle", Level: logline.Error}), text)
+	says.True(t, len(found) == 2, "%+v", found)
 }
 
 // TestColoursAreRead: they count as read, so that a log of nothing else ends a search as any other does.
