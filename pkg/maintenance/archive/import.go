@@ -67,8 +67,11 @@ func Import(ctx context.Context, r io.Reader, opts Options) (Result, error) {
 	}
 	defer in.close()
 	check := importer{ctx: ctx, opts: opts, checking: true}
-	if err = check.read(in.first); err == nil {
+	switch err = check.read(in.first); {
+	case err == nil:
 		err = check.checkAdded()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("the file is cut off, and nothing was stored: copy or export it again: %w", err)
 	}
 	var second io.Reader
 	if err == nil {

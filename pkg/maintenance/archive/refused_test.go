@@ -72,6 +72,8 @@ func TestRefusedArchivesChangeNothing(t *testing.T) {
 		damaged[n] ^= 0x55
 		bad["damaged at "+string(rune('a'+n/7))] = damaged
 	}
+	_, err := Import(t.Context(), bytes.NewReader(file[:len(file)/2]), options(storetest.New(), "log"))
+	says.Error(t, err, "cut off, and nothing was stored")
 	for _, stored := range []bool{true, false} {
 		for name, data := range bad {
 			to := storetest.New()
