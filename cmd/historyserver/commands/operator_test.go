@@ -162,6 +162,8 @@ func keepAndLetGo(t *testing.T, home string) {
 		"a pinned session is removed")
 	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "-o", "json", "--local-dir="+home),
 		`"removed": false`, `"why": "it is pinned"`)
+	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--quiet=1ns", "--dry-run", "--local-dir="+home),
+		"0 sessions, 0 B would be removed")
 	// A damaged note keeps its session, in a trial as in earnest, and no other session's removal fails for it.
 	for _, trial := range []string{"true", "false"} {
 		damageNotes(t, home)
@@ -176,6 +178,8 @@ func keepAndLetGo(t *testing.T, home string) {
 	}
 	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "-o", "json", "--local-dir="+home),
 		`"pinned": false`, "it ended")
+	says.All(t, mustRun(t, "rm", "--older-than=1ns", "--dry-run", "--quiet=1ns", "--local-dir="+home),
+		"1 session, ", " would be removed")
 }
 
 // TestTopOfTheBucket: a bucket in which everything lies at the top, as newer collectors of KubeRay's have it.

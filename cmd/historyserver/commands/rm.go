@@ -41,6 +41,8 @@ type removal struct {
 	olderThan time.Duration
 	rules     string
 	dryRun    bool
+	sessions  int   // removed so far or, with dryRun, that would be
+	bytes     int64 // of them
 }
 
 // byName says that sessions are removed because they are named, not because they have expired.
@@ -86,9 +88,17 @@ func (r *removal) run(ctx context.Context, o *operator, args []string) error {
 		_, err := fmt.Fprintf(o.out, "nothing to remove: none of %s %s\n", human.Count(len(entries), "session"), when)
 		return err
 	}
-	return o.forEach(ctx, due, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
+	err = o.forEach(ctx, due, func(e catalog.Entry, bar *progress.Bar) (sessionReport, error) {
 		return r.remove(ctx, o, e, policy.Of(e, now), now, bar)
 	})
+	if o.output == "table" {
+		done := "removed"
+		if r.dryRun {
+			done = "would be removed"
+		}
+		fmt.Fprintf(o.out, "%s, %s %s\n", human.Count(r.sessions, "session"), human.Bytes(r.bytes), done)
+	}
+	return err
 }
 
 // policy returns the retention policy of --rules or --older-than, which respects pins. With --rules it also reads, into
@@ -144,6 +154,7 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 		return sessionReport{line: "kept: " + fate.Why, result: result}, nil
 	}
 	if r.dryRun {
+		r.count(e)
 		return sessionReport{line: "would remove " + size, result: result}, nil
 	}
 	var done progress.Counter
@@ -151,5 +162,11 @@ func (r *removal) remove(ctx context.Context, o *operator, e catalog.Entry, fate
 	if err := retention.Remove(ctx, o.store, o.storage.Root, e.Ref, now.Add(-fate.Keep), &done); err != nil {
 		return sessionReport{}, err
 	}
+	r.count(e)
 	return sessionReport{line: "removed " + size, result: result}, nil
+}
+
+func (r *removal) count(e catalog.Entry) {
+	r.sessions++
+	r.bytes += e.Bytes
 }
