@@ -32,7 +32,7 @@ import (
 // Only a Report of exactly this version answers requests: another one may have what this one cannot show.
 
 // KeptVersion changes when the same session would get another report.
-const KeptVersion = 135
+const KeptVersion = 136
 
 // Limits of kept findings.
 const (

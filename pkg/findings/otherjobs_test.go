@@ -144,9 +144,13 @@ func TestFileOfOtherJob(t *testing.T) {
 }
 
 // TestHeldByOthersTasks: a driver that gave up names the tasks of another job that held the CPUs then, also if they
-// succeeded afterwards; not those that had ended before.
+// succeeded afterwards; not those that had ended before, or that wait in ray.get, for which a worker gives up its CPUs.
 func TestHeldByOthersTasks(t *testing.T) {
-	for ended, held := range map[string]bool{"10:17:00": true, "10:15:50": false} {
+	const inGet = `{"state": "RUNNING_IN_RAY_GET", "timestamp": "2026-11-22T10:15:10Z"}, `
+	for _, c := range []struct {
+		then, ended string
+		held        bool
+	}{{"", "10:17:00", true}, {"", "10:15:50", false}, {inGet, "10:17:00", false}} {
 		waiting := submittedBy(driver(1), failedTask(1, "render_page", "WORKER_DIED", "Job finishes (driver exited)."),
 			"10:15:30", "10:15:31", "PENDING_NODE_ASSIGNMENT")
 		waiting[1] = strings.Replace(waiting[1], `:31Z"}]`,
@@ -156,15 +160,14 @@ func TestHeldByOthersTasks(t *testing.T) {
 			task := submittedBy(driver(2), failedTask(2, fmt.Sprint("rebuild_index", i), "", ""), "10:15:00",
 				"10:15:05", "RUNNING")
 			task[1] = strings.Replace(task[1], `"timestamp": "2026-11-22T10:15:05Z"}`,
-				`"timestamp": "2026-11-22T10:15:05Z"}, {"state": "FINISHED", "timestamp": "2026-11-22T`+ended+`Z"}`, 1)
+				`"timestamp": "2026-11-22T10:15:05Z"}, `+c.then+`{"state": "FINISHED", "timestamp": "2026-11-22T`+c.ended+`Z"}`, 1)
 			events = append(events, strings.ReplaceAll(task[0], `"CPU": 1.0`, `"CPU": 4.0`), task[1])
 		}
 		dir := submissionWithLog(t, 3, "report: no page was rendered in time\n", slices.Concat(events, aliveNodes())...)
 		_, chain := badJob(t, dir)
 		title := chain[len(chain)-1].Title
-		says.Equal(t, strings.HasPrefix(title, "render_page waited for 1 CPU: rebuild_index0"), held, "%s: %s", ended,
-			title)
-		says.True(t, held || strings.HasPrefix(title, "render_page did not start"), "%s: %s", ended, title)
+		says.Equal(t, strings.HasPrefix(title, "render_page waited for 1 CPU: rebuild_index0"), c.held, "%+v: %s", c, title)
+		says.True(t, c.held || strings.HasPrefix(title, "render_page did not start"), "%+v: %s", c, title)
 	}
 }
 

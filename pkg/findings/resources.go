@@ -199,7 +199,8 @@ func (b *builder) addTasksAtEnds(h *holdings) {
 	}))
 	for _, at := range slices.Sorted(maps.Keys(ranAt)) {
 		for _, n := range ranAt[at] {
-			if a := attemptOf(b.session.Tasks.Row(n, at)); a.isTask() && !added[a.row.ID()] {
+			a := attemptOf(b.session.Tasks.Row(n, at))
+			if a.isTask() && a.state == tasktable.StateRunning && !added[a.row.ID()] { // in ray.get it holds no CPUs
 				h.add(holding{at, at + 1, string(a.row.GivenName()), demandOf(a.row)})
 			}
 		}
