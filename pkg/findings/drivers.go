@@ -49,7 +49,8 @@ func (b *builder) driverFailed(j *job, log *logText) {
 
 // connection matches exceptions about a connection that was refused or lost, also as librdkafka has it.
 var connection = lazyregexp.New(`^(?:\w*Connect(?:ion\w*|or)?Error|ConnectionClosed\w*|BrokenPipeError|\w*RpcError)\b|` +
-	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted|failed)\b|\bbroken pipe\b|\bbroker transport failure\b)`)
+	`(?i:\bconnection (?:was |is |has been )?(?:refused|reset|closed|lost|aborted|failed)\b|\bbroken pipe\b|` +
+	`\bbroker transport failure\b)`)
 
 // endedWith reports whether a driver, whose end nobody recorded, ended because its connection to a lost node broke. Its
 // log must have no line from long after the loss. lost is nil if no node was lost.
@@ -270,11 +271,13 @@ func (b *builder) showStatus(f *finding, j *job, log *logText) {
 
 var (
 	// notFound matches what shells and Python print if an entrypoint does not exist or cannot be executed.
-	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|cannot open|cannot execute|Exec format error|[Pp]ermission denied|` +
+	notFound = lazyregexp.New(`(?m)^.*(?:command not found|: not found$|No such file or directory|can't open file|` +
+		`cannot open|cannot execute|Exec format error|[Pp]ermission denied|` +
 		`is not recognized as|No module named|can't find '__main__').*$`)
 	// noScript matches what Python and sh print if the script that they should run does not exist. Their exit code is
 	// then 1 or 2, as after many other failures.
-	noScript = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
+	noScript = lazyregexp.New(`(?m)^\S*python[\d.]*: (?:can't open file|can't find '__main__'|No module named|` +
+		`Error while finding module specification) ?.*$|^\S*sh: \d+: cannot open .*$`)
 )
 
 // couldNotRun reports whether a driver ended because its entrypoint could not be run, as its exit code or the end of

@@ -69,7 +69,8 @@ var (
 	// 2026/11/22 is none.
 	filePath = lazyregexp.New(`\B'[^\s'][^'\n]*/[^'\n]+'|(?:\b\w+:/|~|\B)(?:/[\w.=@%+-]+){2,}`)
 	// didNotCome matches what programs say of a file that is not there (yet).
-	didNotCome = lazyregexp.New(`(?i)(?:\bnot?|n't|never) (?:yet )?(?:there|found|exist|appear|ready|available|come|arrive|such)|\bmissing\b`)
+	didNotCome = lazyregexp.New(`(?i)(?:\bnot?|n't|never) (?:yet )?(?:there|found|exist|appear|ready|available|come|` +
+		`arrive|such)|\bmissing\b`)
 	// inFile matches where something is not that should be in a file: the file is there.
 	inFile = lazyregexp.New(`\b(?:in|of|from) (?:\w+ )?'?[^\s']*/[^\s']*\.\w+`)
 )
@@ -512,7 +513,8 @@ func (f *finding) gotTooFew() bool {
 var number = lazyregexp.New(`\b\d[\d,]*(?:\.\d+)?\b`)
 
 // notDone matches what says that something was not done, left out or replaced, or was too much.
-var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
+var notDone = lazyregexp.New(`(?i)\b(?:not?|without|only|instead|left out|f[ae]ll\w*|too|exceed\w*|` +
+	`(?:long|larg|bigg|high)er than)\b|n't\b|\b(?:skip|ignor|dropp|leav|fallback|omit|discard|empty|default)\w*`)
 
 // maxBegin is in how many bytes at a log's beginning Ray names the job: a module may print before.
 const maxBegin = 1 << 10

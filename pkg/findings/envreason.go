@@ -32,7 +32,8 @@ var (
 	envTimeout = lazyregexp.New(`Failed to install runtime_env within the timeout of (\d+) seconds`)
 	// envOutput matches where the output of a tool begins in a message of Ray that it failed (utils.py, conda_utils.py,
 	// packaging.py and image_uri.py of ray/_private/runtime_env). That of pip, uv and virtualenv is indented.
-	envOutput = lazyregexp.New(`(?m)^Last \d+ lines of stdout:\n|^\S*RuntimeError: Failed to install conda environment .*\nOutput:\n|` +
+	envOutput = lazyregexp.New(`(?m)^Last \d+ lines of stdout:\n|` +
+		`^\S*RuntimeError: Failed to install conda environment .*\nOutput:\n|` +
 		`^\S*RuntimeError: Failed to install py_modules wheel .*\n|^\S*RuntimeError: Podman command failed: .*?, stderr=`)
 	// envCommand matches what Ray says of a command of pip, uv or virtualenv, and how it ended.
 	envCommand = lazyregexp.New(`(?m)^Command '\['([^'\n]*)'(?:, '-m', '([^'\n]*)')?.*' (died with .*|returned non-zero .*)\.$`)

@@ -12,7 +12,8 @@ import (
 
 // genericType matches the types of exceptions that programs raise to say that they cannot go on, whatever the reason
 // is, or that nothing came out of a queue or no more went into it; also "", as of an end without an exception.
-var genericType = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
+var genericType = lazyregexp.New(`^(?:|RuntimeError|AssertionError|Exception|SystemExit|Empty|Full|` +
+	`\w*(?:Fail|Abort|Retr(?:y|ies)|Incomplete)\w*)$`)
 
 // isGeneric reports whether an exception is of such a type.
 func isGeneric(raised output.Exception) bool { return genericType().MatchString(raised.Type) }
@@ -38,8 +39,11 @@ var ownBugs = map[string]bool{
 var (
 	aboutFailures = lazyregexp.New(
 		`(?i)\b(?:fail\w*|errors?|errored|unsuccessful|incomplete|aborted|crashed|died|dead|exited|killed|unhealthy|` +
-			`not (?:all|enough|complete|placed|ready|available|healthy)|none of|no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|gave up|giving up)\b`)
-	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
+			`not (?:all|enough|complete|placed|ready|available|healthy)|none of|` +
+			`no (?:best|trial|result|successful|worker|healthy)\w*|only \d+ (?:of|out of)|\d+ ?(?:of|/|out of) ?\d+|` +
+			`gave up|giving up)\b`)
+	aboutThings = lazyregexp.New(`(?i)\b(?:lost|missing|broken|could not|couldn't|cannot|unable|` +
+		`(?:ended|returned|exit|status) (?:with |code |status )*-?\d+)\b`)
 )
 
 // tellsOfOthers reports whether a program speaks of failures of others in said, its words as it raised an exception or
@@ -67,7 +71,8 @@ var ofProcesses = lazyregexp.New(processFailed)
 // toldElsewhere matches what programs say of a failure that was told before, or of which another process told, as that
 // one is gone: its connection or pipe was closed, or a collective operation came to no end. Of a column that Ray Data
 // pickled, as its values are of several types, the worker that made it said so.
-var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|\bpreviously failed\b|` +
+var toldElsewhere = lazyregexp.New(processFailed + `|` + output.SeeAbove + `|(?i)\babove\b[^.\n]{0,20}\broot cause\b|` +
+	`\bpreviously failed\b|` +
 	`\b(?:check|inspect|see|look (?:at|in(?:to)?)|consult|refer to)\b[^.\n]{0,40}\b(?:logs?|stack ?trace|traceback)\b|` +
 	`\b(?:has|have) (?:errored|failed|died) already\b|\b(?:has|have) already (?:errored|failed|died)\b|` +
 	`broken ?pipe|(?:closed|reset) by (?:remote )?peer|ncclRemoteError|gloo/transport|Dist(?:Backend|Network|Store)Error|` +
@@ -90,7 +95,9 @@ func isTimeout(raised output.Exception) bool {
 // notReady matches messages about something that was awaited and did not come in time. What a function "does not
 // return" is no wait: it returned something else.
 var notReady = lazyregexp.New(
-	`(?i)not ready|pending|deadline|(?:did|has|have)(?: not|n't)(?: yet)? (?:finish|complete|return|respond|answer)|(?:not|n't) respond|do(?:es)?(?: not|n't) answer|still running|timed? ?out (?:waiting|resolving)|Get timed out|ray\.get|` +
+	`(?i)not ready|pending|deadline|(?:did|has|have)(?: not|n't)(?: yet)? (?:finish|complete|return|respond|answer)|` +
+		`(?:not|n't) respond|do(?:es)?(?: not|n't) answer|still running|timed? ?out (?:waiting|resolving)|` +
+		`Get timed out|ray\.get|` +
 		`\bwithin [\d.]+ ?(?:s|sec\w*|m|min\w*|h|hours?)\b|\b(?:in|on) time\b`)
 
 // wordless reports whether an exception that programs raise for any reason has no word about the reason, such as
@@ -103,7 +110,10 @@ func wordless(raised output.Exception) bool {
 // emptyHanded matches what Python, NumPy, pandas and Tune say if a program takes something out of nothing, such as the
 // first of the calls that ray.wait says are ready, or a number out of what a tool did not print.
 var emptyHanded = lazyregexp.New(
-	`^(?:list|tuple) index out of range$|^(?:could not convert string to float|invalid literal for int\(\) with base 10): ''$|^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |(?:is an empty sequence|iterable argument is empty)$|` +
+	`^(?:list|tuple) index out of range$|` +
+		`^(?:could not convert string to float|invalid literal for int\(\) with base 10): ''$|` +
+		`^not enough values to unpack \(expected .*got 0\)|^pop from an? empty |` +
+		`(?:is an empty sequence|iterable argument is empty)$|` +
 		`^(?:need at least one array|zero-size array|No objects|No [\w ]{1,40} found)\b`)
 
 // foundNothing reports whether an exception says that nothing was there where a value was needed, or only that a server
@@ -115,7 +125,8 @@ func foundNothing(raised output.Exception) bool {
 }
 
 // serverError matches what clients of HTTP say of a server that failed.
-var serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=|error code: 5\d\d)`)
+var serverError = lazyregexp.New(`(?i)\b(?:HTTP error 5\d\d|5\d\d server error|server error '5\d\d|5\d\d, message=|` +
+	`error code: 5\d\d)`)
 
 // alsoNames reports whether a line names a thing that the message of an exception names: who left that thing out may
 // say so in any words. For a file that is not there its short name or its folder is enough. Exceptions about other

@@ -79,7 +79,8 @@ var (
 )
 
 // gpuFull matches what frameworks (PyTorch, CuPy, XLA) say when the memory of a GPU is full.
-var gpuFull = lazyregexp.New(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
+var gpuFull = lazyregexp.New(`(?i)(?:cuda|hip|gpu|hbm).{0,100}out of memory|` +
+	`out of memory.{0,100}(?:cuda|hip|gpu|hbm)|RESOURCE_EXHAUSTED: `)
 
 // figuresOf returns the figures that may explain a finding: those of what it says was full, or of what may have been.
 func (f *finding) figuresOf() []figure {

@@ -157,7 +157,8 @@ var (
 	trialPending = lazyregexp.New(`(?m)^\W{0,4}(\w{1,100})_[0-9a-f]{5,8}_\d{5} +PENDING\b`)
 	// ofTrial matches what has no name of the user's class or function: the actor of a trial, and its methods, also
 	// several of them.
-	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|ResourceTrainable)\b(?:\.\w+)?(?:, (?:ImplicitFunc|ResourceTrainable)\.\w+)*`)
+	ofTrial = lazyregexp.New(`(?:\bActor )?\b(?:ImplicitFunc|` +
+		`ResourceTrainable)\b(?:\.\w+)?(?:, (?:ImplicitFunc|ResourceTrainable)\.\w+)*`)
 )
 
 // unnamedGroup is between the ID of a placement group without a name, as Train and Tune make them, and its job's name.

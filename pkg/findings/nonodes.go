@@ -15,7 +15,8 @@ import (
 var nodesRefused = lazyregexp.New(
 	`(?m)^[^\n]*\s(?:ERROR (?:node_launcher\.py:\d+ -- NodeLauncher\d+: |autoscaler\.py:\d+ -- (?:StandardAutoscaler: )?|` +
 		`cloud_provider\.py:\d+ -- Error launching nodes: )|` +
-		`INFO instance_manager\.py:\d+ -- Update instance REQUESTED->QUEUED |WARNING reconciler\.py:\d+ -- Instance \S+\((?:QUEUED|RAY_INSTALL_FAILED)\) is stuck in )`)
+		`INFO instance_manager\.py:\d+ -- Update instance REQUESTED->QUEUED |` +
+		`WARNING reconciler\.py:\d+ -- Instance \S+\((?:QUEUED|RAY_INSTALL_FAILED)\) is stuck in )`)
 
 // tellMissingNodes adds to the titles of what no node could take why no further node came while it waited.
 func (b *builder) tellMissingNodes() {

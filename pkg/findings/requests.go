@@ -27,8 +27,10 @@ var (
 // What says that an answer did not come, though nobody raised an exception about it.
 var (
 	// gotNoAnswer matches what programs say at their end that handled what their clients had raised.
-	gotNoAnswer = lazyregexp.New(`(?i)\bno (?:answers?|repl(?:y|ies)|responses?|results?|predictions?)\b|\bnothing (?:came|back)\b|\b(?:gave|giving) up\b|` +
-		`\btimed? ?out\b|\bunanswered\b|(?:not|n't) (?:answer|respond|repl)\w*|\b(?:gave|got|returned|received|brought) (?:nothing|none)\b|\bunresponsive\b`)
+	gotNoAnswer = lazyregexp.New(`(?i)\bno (?:answers?|repl(?:y|ies)|responses?|results?|predictions?)\b|` +
+		`\bnothing (?:came|back)\b|\b(?:gave|giving) up\b|` +
+		`\btimed? ?out\b|\bunanswered\b|(?:not|n't) (?:answer|respond|repl)\w*|` +
+		`\b(?:gave|got|returned|received|brought) (?:nothing|none)\b|\bunresponsive\b`)
 	// noQueueLength matches what a router of Serve logs of a replica that is too busy to say how many requests it has
 	// (ray/serve/_private/request_router/request_router.py).
 	noQueueLength = lazyregexp.New(`WARNING \S+ \S+ [^\n]{0,200}-- Failed to get queue length from ` +
@@ -116,7 +118,8 @@ func (b *builder) requestFailed(end, root *finding) string {
 
 // serviceGone matches exceptions of clients of a server that has gone, and of handles of a deployment that has.
 var serviceGone = lazyregexp.New(`^(?:Remote(?:Disconnected|ProtocolError)|ServerDisconnectedError|MaxRetryError|URLError|` +
-	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +
+	`Connect(?:ion)?Timeout|DeploymentUnavailableError|ReplicaUnavailableError|RayServeException|` +
+	`RequestCancelledError|Actor(?:Died|Unavailable)Error)\b|` +
 	`^TimeoutError: Timed out resolving to ObjectRef\b|` + // of a handle whose request no replica took
 	`(?i:\bHTTP error (?:404|503)\b|\b(?:404|503) (?:client|server) error\b|\b(?:client|server) error '(?:404|503))`)
 

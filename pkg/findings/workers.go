@@ -339,7 +339,8 @@ var (
 	nodeMemory = lazyregexp.New(`was ([\d.]{1,12})GB(?: used)? / ([\d.]{1,12})GB`)
 	// killedMemory matches what it says of a process that it killed: the task that ran in it and its GB.
 	killedMemory = lazyregexp.New(
-		`(?:Selected to kill: \([^\n]{0,400}?task name=([^,\n]{1,200}),[^\n]{0,400}?actual |name=([^,\n]{1,200}), pid=\d+, )memory used=([\d.]{1,12})GB`)
+		`(?:Selected to kill: \([^\n]{0,400}?task name=([^,\n]{1,200}),[^\n]{0,400}?actual |` +
+			`name=([^,\n]{1,200}), pid=\d+, )memory used=([\d.]{1,12})GB`)
 	// topMemory matches the process that used most of the node's memory.
 	topMemory = lazyregexp.New(`Top 10 memory users: PID\s+MEM\(GB\)\s+COMMAND\s+\d+\s+([\d.]{1,12})\s+([^\n]{1,300})`)
 )

@@ -18,7 +18,8 @@ const instead = "REDACTED"
 
 // name is what parameters and fields are called that hold a secret, the ends of longer names included: X-Amz-Signature,
 // AccountKey.
-const name = `[\w.-]*(?:sig|signature|credential|token|secret|password|passwd|accesskey|accesskeyid|accountkey|secretkey|assertion|upload_id)`
+const name = `[\w.-]*(?:sig|signature|credential|token|secret|password|passwd|accesskey|accesskeyid|accountkey|` +
+	`secretkey|assertion|upload_id)`
 
 // patterns find secrets by their form; the groups of each stay. Compiled at the first error: most processes never see
 // one.

@@ -30,7 +30,8 @@ var crashes = slices.Concat([]crash{
 	// Rust before 1.73
 	{"panicked at", lazyregexp.New(`(?m)^thread '[^'\n]*' (panicked at) '([^\n]*)', [^\n]*$`)},
 	// Node
-	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)},
+	{"Error", lazyregexp.New(`(?m)^(?:Uncaught |` +
+		`\[?Unhandled[^\n:]*[.:] )?((?:[A-Z]\w*)?Error)(?: \[\w+\])?: ([^\n]+)(?:\n[^\n]*){0,5}?\n\s+at [^\n]+[:)]`)},
 	// .NET
 	{"Unhandled exception", lazyregexp.New(`(?m)^Unhandled exception[.:] (?:System\.)?([\w.]+): ([^\n]+)$`)},
 	// Julia
@@ -95,7 +96,8 @@ func CrashedIn(log string) string {
 }
 
 // causedByLine matches the line by which Java, Node and .NET name the class of what an exception was caused by.
-var causedByLine = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:| *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]*(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
+var causedByLine = lazyregexp.New(`(?m)^(?:Caused by:|\s+\[cause\]:|` +
+	` *--->) ((?:[a-z]\w*\.)*[A-Z][\w.$]*(?: \[\w+\])?)(?:: ?([^\n]*))?$`)
 
 // Bytes at the end of a log that are searched: more if it ends with what Go prints of all goroutines.
 const (
@@ -239,10 +241,15 @@ func behindStack(text string) string {
 var (
 	// frameLine matches a line of a traceback that says where, not what: of Python, also in groups and boxes, pytest,
 	// Java, Node, Go, Rust and MATLAB.
-	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|\S+\.so[.\d]*\([^()\s]*\+0x[0-9a-f]+\)|[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|goroutine \d+ \[|\[bt\] \(\d+\) |\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|[Ss]tack ?trace:$|Error in [\w./+>-]+ \(line \d+\)$)`)
+	frameLine = lazyregexp.New(`^[\s|+>│]*(?:File "[^"\n]*", line \d+|\S+\.so[.\d]*\([^()\s]*\+0x[0-9a-f]+\)|` +
+		`[^\s:]+\.py:\d+: (?:in )?\w+$|at [\w.$<>]+ ?\(|at [^\s:]+:\d+|frame #\d+: |\.\.\. \d+ more$|` +
+		`goroutine \d+ \[|\[bt\] \(\d+\) |\d+: +(?:0x[0-9a-f]+|[\w<]+::)|stack backtrace:|[Ss]tack ?trace:$|` +
+		`Error in [\w./+>-]+ \(line \d+\)$)`)
 	// decoration matches lines of only signs ("=====", "    ^^^^"), the headings of tracebacks, and what clients show
 	// of an answer's headers.
-	decoration = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|^HTTP response headers: `)
+	decoration = lazyregexp.New(`^[\s|+│╭╰╮╯─\-=^~_>]*(?:\d+ -+)?$|` +
+		`(?:Exception Group )?Traceback \(most recent call last\):?|^(?:\x1b\[\d+m)?ray::[^\n]* \(pid=\d+|` +
+		`^HTTP response headers: `)
 )
 
 // recordFrame matches a frame of a traceback of which each line has the header of its record, as vLLM prints it. The

@@ -66,10 +66,12 @@ var (
 	// exceptionTypeName matches names of exceptions with a usual ending, such as Error, and those of Python's files and
 	// HTTP. Other names count only directly after a traceback's frames, and only if they begin with a capital letter or
 	// have a module.
-	exceptionTypeName = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning|^Bad\w+File|^IncompleteRead|^RemoteDisconnected)$`)
+	exceptionTypeName = lazyregexp.New(`(Error|Exception|Exit|Interrupt|Timeout|Cancelled|Failure|Warning|` +
+		`^Bad\w+File|^IncompleteRead|^RemoteDisconnected)$`)
 	// taskHeading matches the line that Ray puts before the traceback of a task: "ray::train() (pid=12, ip=10.0.0.1)".
 	// One of its two groups is the name of the task's process, which may be any text.
-	taskHeading = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
+	taskHeading = lazyregexp.New(`ray::(?:(.{1,300}?)\(\) \(pid=|` +
+		`([^\s()]+(?:\([^()\s]*\))?(?:->[^\s()]+(?:\([^()\s]*\))?)*(?:\.\w+)?)\(\))`)
 )
 
 // NamesException reports whether a line is that of a traceback that names the exception, of a usual name.
@@ -142,7 +144,8 @@ var notSerialized = lazyregexp.New(`(?m)^\w*Error: Could not serialize ([^\n]{1,
 
 // lacksSubject matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
 // what.
-var lacksSubject = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError|ConnectError)$`)
+var lacksSubject = lazyregexp.New(`^(?:gaierror|Connection(?:Refused|Reset|Aborted)Error|TimeoutError|timeout|` +
+	`SSL\w*Error|BrokenPipeError|CalledProcessError|HTTP\w*Error|ClientResponseError|ConnectError)$`)
 
 var (
 	// objectRepr matches how Python shows an object, with those in it: "<Task pending coro=<fetch()>>". Its group is
@@ -150,7 +153,8 @@ var (
 	objectRepr = lazyregexp.New(`<([\w.]+) (?:[^<>]|<(?:[^<>]|<[^<>]*>)*>)*>`)
 	// reasonHeading matches how a line of a message begins that has the reason: "Last error:" of NCCL, "because" of
 	// datasets, and an error of another name below what to do about it, as of torch.load.
-	reasonHeading = lazyregexp.New(`(?i)^(?:(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:|because\b|\t\w+ error:)`)
+	reasonHeading = lazyregexp.New(`(?i)^(?:(?:last|root|original|underlying) (?:error|cause|exception)(?: was)?:|` +
+		`because\b|\t\w+ error:)`)
 )
 
 var (
@@ -349,7 +353,8 @@ const udfNote = `\nFailed to apply UDF `
 
 // reasonField matches the member of a service's answer that says why something failed, as Python or JSON show it:
 // "'reason': 'no such index'".
-var reasonField = lazyregexp.New(`['"](?:reason|message|error_?[mM]essage|error_description|detail)['"]: (?:'[^'\n]{8,200}'|"[^"\n]{8,200}")`)
+var reasonField = lazyregexp.New(`['"](?:reason|message|error_?[mM]essage|error_description|` +
+	`detail)['"]: (?:'[^'\n]{8,200}'|"[^"\n]{8,200}")`)
 
 // libraryFolders matches the folders of a file of a library.
 var libraryFolders = lazyregexp.New(`(?:/[\w.+-]+)+/(?:site|dist)-packages/`)
@@ -400,13 +405,16 @@ var (
 	fieldErrorsBelow = lazyregexp.New(`(?:^|: )\d+ validation errors? for [^:]*$`)
 	// lacksReason matches what YAML's parser, numba, MATLAB and clients of HTTP ("(404)") say before the reason, pip
 	// before the package, Ray of a lost object, and the beginning of an object: "{".
-	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed in \w+ mode pipeline \(step: [^)]*\)$|^Error using +\S{1,60}$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
+	lacksReason = lazyregexp.New(`^(?:\(\d+\)|[\[{(]+)$|^Failed in \w+ mode pipeline \(step: [^)]*\)$|` +
+		`^Error using +\S{1,60}$|^Failed to retrieve object [0-9a-f]+\.|^while (?:scanning|parsing|constructing) |` +
+		`^ERROR: THESE PACKAGES DO NOT MATCH THE HASHES `)
 	// continuation matches a line that goes on with a message ("but got 3"), or the field of omegaconf's that says
 	// which key it is about.
 	continuation = lazyregexp.New(`^(?:[Bb]ut |full_key: |with errorcode )`)
 	// toolOutputBelow matches what a message goes on with that has the output of a compiler, git or another program:
 	// "stderr: 'fatal: not a git repository'".
-	toolOutputBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)
+	toolOutputBelow = lazyregexp.New(`^(?:[^\n]*\n){0,4}?\s*(?:\[\d+/\d+\] |FAILED: |ninja: |cmdline: |` +
+		`(?:[^\n]{0,40}\b)?(?:[Cc]ommand|[Oo]utput|[Ss]td(?:out|err)|STD(?:OUT|ERR)):(?:\n| '))`)
 	// userCodeError matches the line below TensorFlow's frames of user code: "    ValueError: shapes differ". Its group
 	// is that line without its indent.
 	userCodeError = lazyregexp.New(`(?m)^ {4}(\w+(?:Error|Exception): .*)$`)

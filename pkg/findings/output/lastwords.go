@@ -461,7 +461,8 @@ func SaidByWorkers(log, known string, isRays func(class string) bool, onlyLast b
 const (
 	ofRecord = `(?m)^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- `
 	traced   = `(?:(?:[^ \t\n][^\n]*\n(?:    [^\n]*\n)?)?  File [^\n]*\n(?:[ \t][^\n]*\n)*)+[^\n]*`
-	chained  = traced + `(?:\n\n(?:` + directCause + `|` + whileHandling + `)\n\n(?:` + traced + `|[^ \t\n][^\n]*\n[^\n]*))*(?:\nFailed to apply UDF [^\n]*(?:\nTo change [^\n]*)?)?`
+	chained  = traced + `(?:\n\n(?:` + directCause + `|` + whileHandling + `)\n\n(?:` + traced + `|` +
+		`[^ \t\n][^\n]*\n[^\n]*))*(?:\nFailed to apply UDF [^\n]*(?:\nTo change [^\n]*)?)?`
 )
 
 var (
@@ -476,7 +477,8 @@ var (
 	wentOnWithTraceback = lazyregexp.New(ofRecord + `(?:` + wentOnAfter + `\n` + chained + `|[^\n]*:(?:\n- [^\n]*)+)$`)
 )
 
-const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|\bstate snapshotting failed:)[^\n]*`
+const wentOnAfter = `[^\n]*(?:\bIgnoring this exception\b|\bis being ignored\b|\bwill be replaced\b|` +
+	`\bstate snapshotting failed:)[^\n]*`
 
 // EndsInError reports whether the last line that a program itself printed is about an error.
 func EndsInError(log string) bool {

@@ -16,11 +16,15 @@ const (
 )
 
 // rayLine matches lines that Ray prints into the log of a job.
-var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
+var rayLine = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t(?:V*INFO|SUCC|DEBUG|` +
+	`V?WARN(?:ING)?) \S+\.py:\d+ -- |^Running entrypoint for job |^Reporting training result \d+: |` +
+	`^- \(ip=[\d.]+, pid=\d+\) |^\[notice\] |^WARNING: There was an error checking the latest version of pip|` +
+	`^\[State Transition\] |^WARNING \S+ \S+ serve \d+ -- Failed to get queue length |` +
 	ofHandler)
 
 // ofHandler matches what Ray's handler of signals prints (failure_signal_handler.cc of Abseil), also as Ray logs it.
-const ofHandler = `^(?:\[.{1,80}\] logging\.cc:\d+: )?\s*(?:\*\*\* (SIG[A-Z]+) received at |PC: @ +0x|@ +(?:0x|\.\.\. ))|^\[failure_signal_handler\.cc `
+const ofHandler = `^(?:\[.{1,80}\] logging\.cc:\d+: )?\s*(?:\*\*\* (SIG[A-Z]+) received at |PC: @ +0x|` +
+	`@ +(?:0x|\.\.\. ))|^\[failure_signal_handler\.cc `
 
 // ownEnd returns the end of a log that is looked at, without the lines that Ray copied from other processes.
 func ownEnd(log string) string { return OwnLines(lastText(log)) }
@@ -121,10 +125,13 @@ var (
 	npmPrefix    = lazyregexp.New(`^npm (?:error|ERR!)(?: (?:404|e[a-z]{5,}|E[A-Z]{4,}))?(?: |$)`) // "npm error ERESOLVE "
 	// placeHeading matches the first line of a place: "Error in module.vpc (main.tf)", "go: a@v1: reading a.mod: 404 ",
 	// or that names the type of an exception in C++.
-	placeHeading = lazyregexp.New(`\bterminate called after throwing an instance of '[^']*'$|\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
+	placeHeading = lazyregexp.New(`\bterminate called after throwing an instance of '[^']*'$|` +
+		`\b(?:[Ee]rror|[Ff]ailure) in [^:]*[)\]]$|^--- FAIL: \S+ \([\d.]+s\)$|^go: \S+: reading \S+: \d{3} `)
 	// offersHeading matches the line above what a program would have taken: "optional arguments:", "Did you mean one of
 	// these:".
-	offersHeading = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
+	offersHeading = lazyregexp.New(`(?i)^(?:(?:\w+ ){0,3}(?:options|choices|candidates)|` +
+		`(?:(?:the|optional|positional|available|valid|other|similar) ){0,2}(?:commands|arguments)|` +
+		`(?:similar|valid|available) [\w ]+):$|^did you mean\b.*:$|^usage: `)
 )
 
 // How lines begin that say a cause, as Java and uv have it, and a hint of uv, which is the cause if an index refused to

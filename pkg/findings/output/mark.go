@@ -40,7 +40,8 @@ var rayletLine = lazyregexp.New(`(?m)^(?:\x1b\[\d+m)?\(raylet[^()\n]{0,100}\)(?:
 
 // pushedByRay matches the messages about nodes, disks and other workers that Ray prints under a raylet's name.
 var pushedByRay = lazyregexp.New(`^(?:The node with node id\b|\s*\([123]\)|A worker died or was killed\b|` +
-	`\d+ Workers? \(tasks|(?:Task|Actor) .* failed\. There |Raylet is terminated\b|(?i:warning: )|[\w/]+\.cc:\d+: |Spilled |Restored )`)
+	`\d+ Workers? \(tasks|(?:Task|Actor) .* failed\. There |Raylet is terminated\b|(?i:warning: )|[\w/]+\.cc:\d+: |` +
+	`Spilled |Restored )`)
 
 // SaidByRaylet returns the last error of worker processes that Ray copied from a raylet into a driver's log; "" if
 // there is none. Lines of the raylet itself begin with "[", or are messages of Ray.

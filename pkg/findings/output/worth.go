@@ -12,24 +12,54 @@ import (
 var (
 	// rayError matches errors that Ray itself reports to a driver or a worker, in Python or C++, and marks that it puts
 	// into workers' logs.
-	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
+	rayError = lazyregexp.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t\w+ \S+\.py:\d+ -- |` +
+		`^\[\d{4}-\d\d-\d\d [^\]]* [A-Z] \d+ \d+\]|^:(?:job_id|actor_name|task_name):|` +
+		`^Exception raised in creation task: |^E\d{4} .*\.(?:cc|cpp):\d+\]`)
 	// systemRefusal matches what the system refuses, "fork: Cannot allocate memory": of such errors Ray's next ones are
 	// consequences.
 	systemRefusal = lazyregexp.New(`: (?:Resource temporarily unavailable|Too many open files|Cannot allocate memory)$`)
 	// saysError matches words of an error, also in other languages: what shells, pip, argparse, compilers and most
 	// programs print before they end with an exit code.
-	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|unrecognized|unrecognised|` +
-		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|(?:did not|didn't) (?:answer|respond|reply)|HTTP [45]\d\d|lacks \w+|(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
-		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|(?:, |; |but )expected\b|expected ['"\w][^,;]{0,60}(?:, | but )(?:\w+ ){0,3}(?:got|found|has|have|was|were|is|are|received|saw)\b|has no attribute|object is not \w+able|positional arguments? but|too many values to unpack|unhashable type|not JSON serializable|division by zero|syntax error|segmentation fault|core dumped|exited on signal \d+ \(|signal \d+ \(\w+\) received by PID\b|` +
-		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
-		`fehler\b|fehlgeschlagen|(?:kann|konnte|können|konnten) nicht\b|nicht (?:gefunden|lesbar|möglich|vorhanden)|keine berechtigung|verweigert|ungültig|erreur|échec|échoué|introuvable|impossible (?:d|à|\bto\b)|` +
-		`errore\b|impossibile|non (?:trovat|riuscit)|\berro\b|\bfalha|não (?:foi possível|encontrad|existe)|\bfallo\b|\bfalló|no se (?:pud|puede|encontr)|` +
-		`\bfout\b|niet gevonden|mislukt|błąd|nie (?:znaleziono|można|udało)|nenalezen|nelze\b|hittades inte|misslyckades|\bhata\b|bulunamadı|başarısız|` +
+	saysError = lazyregexp.New(`(?i)\b(?:\w*error(?:s|ed|[_-]?(?:code|msg|message))?\b|fatal|critical|panic|` +
+		`exception|cannot|can't|could not|couldn't|unable to|fails? to|failed|failure|invalid|` +
+		`unrecognized|unrecognised|` +
+		`denied|refused|aborted|aborting|MPI_ABORT was invoked|missing|\w*killed|undefined|unexpected|` +
+		`(?:is (?:a )?|field )required|must specify|gave up|giving up|unbound variable|` +
+		`(?:did not|didn't) (?:answer|respond|reply)|HTTP [45]\d\d|lacks \w+|` +
+		`(?:no|not) (?:such|found|matching|space|enough|set|defined|permitted|exist|a valid)\b|` +
+		`not found|does not exist|doesn't exist|no module named|unknown \w+|unsupported|not supported|out of range|` +
+		`(?:, |; |but )expected\b|expected ['"\w][^,;]{0,60}(?:, | but )(?:\w+ ){0,3}(?:got|found|has|have|was|were|` +
+		`is|are|received|saw)\b|has no attribute|object is not \w+able|positional arguments? but|` +
+		`too many values to unpack|unhashable type|not JSON serializable|division by zero|syntax error|` +
+		`segmentation fault|core dumped|exited on signal \d+ \(|signal \d+ \(\w+\) received by PID\b|` +
+		`(?:exceeded|exhausted|expired|rejected|revoked|forbidden|unauthori[sz]ed|unreachable|unavailable|` +
+		`unsatisfiable|corrupt(?:ed|ion)?|truncated|malformed|mismatch|incompatible)\b)|` +
+		`fehler\b|fehlgeschlagen|(?:kann|konnte|können|konnten) nicht\b|nicht (?:gefunden|lesbar|möglich|vorhanden)|` +
+		`keine berechtigung|verweigert|ungültig|erreur|échec|échoué|introuvable|impossible (?:d|à|\bto\b)|` +
+		`errore\b|impossibile|non (?:trovat|riuscit)|\berro\b|\bfalha|não (?:foi possível|encontrad|existe)|` +
+		`\bfallo\b|\bfalló|no se (?:pud|puede|encontr)|` +
+		`\bfout\b|niet gevonden|mislukt|błąd|nie (?:znaleziono|można|udało)|nenalezen|nelze\b|hittades inte|` +
+		`misslyckades|\bhata\b|bulunamadı|başarısız|` +
 		`ошибк|не (?:найден|удалось|знайдено|вдалося)|помилк|エラー|失敗|例外|見つかりません|できません|错误|失败|錯誤|无法|未找到|找不到|不存在|無法|오류|실패|찾을 수 없`)
 	// saysNothing matches lines that only say that a program ends, after another one has said why, or where to read
 	// more.
-	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|^SIGTERM handler is not set\b|^srun: Job step aborted: |^(?:The following packages are incompatible|Could not solve for environment specs)$|^(?:ray\.exceptions\.RayTaskError\(\w+\): )?ray::|^User exception type .* in RayTaskError can't be subclassed! |^To (?:continue this run|start a new run)\b|^errors? (?:logged to\b|file: /)|^Trial \w+ errored after \d+ iterations\b|^(?:add|use|run)\b.*\bto (?:see|view|show)\b|^(?:please|look|see|to see|set the|run with|re-?run|refer|for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
-		stepByMake + `| -- request failed\.$|\bcomplete log(?: of this run\b|:)|^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
+	saysNothing = lazyregexp.New(`(?i)^usage: |^Allowing ninja to set a default\b|` +
+		`^The following values were not passed to\b|^\W--\w+. was set to a value of |^To avoid this warning\b|` +
+		`^with errorcode -?\d+\.?$|^\++ \S|^Error executing job with overrides\b|^Unable to find image '.*' locally$|` +
+		`^SIGTERM handler is not set\b|^srun: Job step aborted: |` +
+		`^(?:The following packages are incompatible|Could not solve for environment specs)$|` +
+		`^(?:ray\.exceptions\.RayTaskError\(\w+\): )?ray::|` +
+		`^User exception type .* in RayTaskError can't be subclassed! |^To (?:continue this run|start a new run)\b|` +
+		`^errors? (?:logged to\b|file: /)|^Trial \w+ errored after \d+ iterations\b|` +
+		`^(?:add|use|run)\b.*\bto (?:see|view|show)\b|` +
+		`^(?:please|look|see|to see|set the|run with|re-?run|refer|` +
+		`for (?:more|further|full|details|debugging|simplicity)|compile with|you can suppress|` +
+		`CUDA kernel errors might)\b|\bsuppress_errors = |^additional grpc error information\b|^:unknown:|` +
+		`\blook (?:above|below)\b|error is not recoverable|^SystemExit(?:: -?\d+)?$|^Exception ignored in\b|` +
+		`^(?:\w+: )?(?:hint\b|note:)|\bsee (?:the )?(?:errors? |logs? |root cause |stack trace )?\(?above|` +
+		stepByMake + `| -- request failed\.$|\bcomplete log(?: of this run\b|:)|` +
+		`^(?:-- Configuring incomplete, )?(?:(?:an?|some|the following|\d+) )?(?:\w+ )?errors? occurred[.!]*$|` +
+		`^(?:build )?(?:error|failed|failure|aborting|aborted)(?: in \d[\dms. ]*)?[.!]*$`)
 	stepOfMake = lazyregexp.New(`(?i)` + stepByMake)
 	seeAbove   = lazyregexp.New(SeeAbove)
 	// emptyRecord matches a record that has a level, or a time and a level before the place in the program that it is
@@ -37,28 +67,48 @@ var (
 	emptyRecord = lazyregexp.New(`^\W*[A-Z]{4,8}\W*$|^[\d :.,TZ|-]*(?:[A-Z]+[\d :.,TZ|-]+)?\[[\w./-]+\.py:\d+\]:?\W*$`)
 	// closingLine matches what programs, asyncio, Ray Data, Maven, pip, ninja, Perl, librdkafka, ROCm and compilers
 	// print at any level after their last error, and says no more.
-	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |Ray Data or Ray Core internal code\. If you )|^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
-		`^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)\.|^Error occurred during initialization of VM$|^agent library failed |^Licensing error: -?\d[\d,]*\.|^(?:[\w./-]+: |ERROR \d{4}-.{20,120} -- |.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
-		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|please refer to (?:the )?documentation\b|` +
-		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|^GPU core ?dump\b|^Failed to write segment data to pipe: |^exit status \d+$|` + closingOfPip)
+	closingLine = lazyregexp.New(`(?i)^exception occurred in (?:user code, with the abbreviated |` +
+		`Ray Data or Ray Core internal code\. If you )|` +
+		`^make(?:\[\d+\])?: (?:(?:Entering|Leaving) directory\b|\*\*\* Waiting for unfinished jobs)|` +
+		`^\[ERROR\] (?:(?:-> )?\[Help|(?:To see the full|Re-run Maven|For more)\b)|^ninja: build stopped|` +
+		`^Error: (?:Could not create the Java Virtual Machine|A fatal exception has occurred)\.|` +
+		`^Error occurred during initialization of VM$|^agent library failed |^Licensing error: -?\d[\d,]*\.|` +
+		`^(?:[\w./-]+: |ERROR \d{4}-.{20,120} -- |` +
+		`.{0,60}\b(?:ERROR|CRITICAL|FATAL)\W{1,6}(?:[\w.]+\W{1,3})?)?(?:(?:application (?:startup|` +
+		`shutdown) failed\. )?exiting(?: now| with (?:failure )?(?:status|code).*)?\.?$|aborting(?: \w+)?[.!]*$|` +
+		`unclosed (?:client session|connect(?:or|ion))\b|task was destroyed but it is pending|` + SeeAbove + `)|` +
+		`due to (?:the |\d+ )?(?:previous|above|compilation) errors?\b|\baborted due to errors?\.?$|` +
+		`please refer to (?:the )?documentation\b|` +
+		`Some NCCL operations have failed\b|\bStack trace of the failed collective\b|` +
+		`we are taking the entire process down\b|\bEngineCore (?:failed to start|encountered a fatal error)\.$|` +
+		`detected by watchdog at work\b|\bcompilation (?:aborted at|failed in require)\b|\d brokers are down$|` +
+		`^GPU core ?dump\b|^Failed to write segment data to pipe: |^exit status \d+$|` + closingOfPip)
 	// progressBar matches a progress bar, as tqdm or curl prints it, before what was printed on the same line.
-	progressBar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
+	progressBar = lazyregexp.New(`^[^|]{0,100}\d+%\|[^|]*\|(?:[^\]]{0,100}\]|[ \d.kMG/]*$)|` +
+		`^(?:[\d.]+[kMG]? +){8}(?:[\d:-]+ +){3}[\d.]+[kMG]?`)
 	// errorCountLine matches the line in which tools for tests and checks only count what they have told before:
 	// pytest, unittest, jest, mypy, ESLint, Go, dbt, Ansible, Tune. pytest also repeats it, as much as the terminal's
 	// width allows.
-	errorCountLine = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|(?:failed|errors?) \((?:failures|errors)=\d+|(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
+	errorCountLine = lazyregexp.New(`(?i)^[\s=✖!]*(?:(?:tests?|test suites?|found|` +
+		`ran)?:?\s*(?:\d+ \w+, )*\d+ (?:failed|failing|failures?|errors?|problems?)\b|` +
+		`(?:failed|errors?) \((?:failures|errors)=\d+|` +
+		`(?:interrupted:|stopping after|number of (?:(?:errored|failed) )?\w+:) \d+|trial status:.* \d+ error\b|` +
 		`(?:.*\s)?(?:\w+=\d+\s+){2,}(?:error|failed)=\d+|FAIL\s*$|(?:FAILED|ERROR) \S+(?:::\S+ - .*\.\.\.|\.py)$)`)
 	// onlyTook matches a line that only tells how long something took: "Ran 3 tests in 0.4s", "elapsed: 4 s".
-	onlyTook = lazyregexp.New(`(?i)^\W*(?:[a-z]+\W+){0,3}?(?:time|elapsed|duration|took|ran \d+ tests?|finished|done|completed|real|user|sys)\b\W*(?:\(\w+\)|in|after|taken|is|was)?\W*` +
-		`\d[\d.:,]* ?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)?(?: ?\d[\d.]* ?(?:s|secs?|seconds?|m|mins?|minutes?))?\W*$`)
+	onlyTook = lazyregexp.New(`(?i)^\W*(?:[a-z]+\W+){0,3}?(?:time|elapsed|duration|took|ran \d+ tests?|finished|done|` +
+		`completed|real|user|sys)\b\W*(?:\(\w+\)|in|after|taken|is|was)?\W*` +
+		`\d[\d.:,]* ?(?:ms|s|secs?|seconds?|m|mins?|minutes?|h|` +
+		`hours?)?(?: ?\d[\d.]* ?(?:s|secs?|seconds?|m|mins?|minutes?))?\W*$`)
 	// noErrorWords matches words of errors that a figure or an empty field says are none, or that name a figure:
 	// "train-error:0.04".
 	noErrorWords = lazyregexp.New(`(?i)\b(?:0|no|keine) (?:errors?|failures?|failed|invalid|rejected|missing|fehler)\b|` +
 		`[\w-]*(?:errors?|fail(?:ed|ures?)|invalid|rejected|missing|denied|refused|unreachable|aborted|killed)(?:[ _]\w+)?` +
-		`(?:['"]: ?(?:none|null|false|\[\])|['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
+		`(?:['"]: ?(?:none|null|false|\[\])|` +
+		`['"]?(?: ?[:=] ?| is | )(?:0+|\d*\.\d+(?:e[+-]?\d+)?|\d+e[+-]?\d+)%?)(?:[\s,;)}\]|]|$)`)
 	// refusal matches how tools say in no word of errors why they end, mostly of a file: "gzip: rows.gz: not in gzip
 	// format", and how those for tests mark what failed.
-	refusal = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
+	refusal = lazyregexp.New(`^(?:\S*/)?(?:[a-z][\w+-]{1,30}:\s+(?:\(\d+\) |\*\*\* |\S+: )|` +
+		`(?:tar|cpio|g?(?:un)?zip|b(?:un)?zip2|xz|zstd|cp|mv|ln|ssh|scp|rsync|wget|curl|make|sed|awk|sort|git):\s+)` +
 		`.*(?:n't|\b(?:(?i)not?|bad|empty|broken|short|lost|closed|timed out|premature(?:ly)?|unterminated|omitting))\b|` +
 		`^(?:[●✕✗✘×❌]|FAIL:?|--- FAIL:|not ok) \S`)
 	// warningsModule matches what Python's module warnings prints, which is rarely about an end: "a.py:3: UserWarning:
@@ -79,10 +129,14 @@ var (
 	nativeRecord = lazyregexp.New(`^(?:\[\w+\]:)?\[?(?:\d{4}-\d\d-\d\d [\d:.]+: )?[WE](?:\d{4} [\d:.]+(?: +\d+)?)? \S*\.(?:cc|cpp|cu|h):\d+\]`)
 	// exitStatus matches what says with which status a step or a program failed, also if the line ends in its command.
 	// What a request returned is none.
-	exitStatus = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
-		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bMPI_ABORT was invoked\b|\bCommand '\[[^\]]*$|\bChildFailedError\b|^srun: error: .*: tasks? [\d,-]+: (?:Terminated|Killed|Aborted)|^slurmstepd: error: \*\*\* (?:STEP|JOB) `)
+	exitStatus = lazyregexp.New(`(?i)(?:\b(?:exit(?:ed)?|ended)\b.{0,12}|\b(?:return|non-zero) )\b(?:code|` +
+		`status(?: code)?)\b[ =:]*(?:-?\d+)?|` +
+		`\b(?:exit(?:ed)?|ended) with -?\d+|\bexitcode: -?\d+|\bfailed \(\d+\)|\bMPI_ABORT was invoked\b|` +
+		`\bCommand '\[[^\]]*$|\bChildFailedError\b|^srun: error: .*: tasks? [\d,-]+: (?:Terminated|Killed|Aborted)|` +
+		`^slurmstepd: error: \*\*\* (?:STEP|JOB) `)
 	// onlyFailed matches what only says that something failed, and neither why nor with which status: "Build failed".
-	onlyFailed = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
+	onlyFailed = lazyregexp.New(`(?i)^\W*(?:[\w.:;/'"@>\[\]()-]+ ){1,16}(?:failed|aborted|` +
+		`did not (?:complete|finish|succeed)(?: successfully)?)\W*$`)
 	// reasonBehind matches how a line goes on behind a status if it says why: "exit code 2: no such file".
 	reasonBehind = lazyregexp.New(`^\w*\)?: .*\pL`)
 	// recordPlace matches the beginning of a record up to the place in the program that it is from, as vLLM's have it:
@@ -91,8 +145,11 @@ var (
 )
 
 // closingOfPip is an expression for what pip, or conda that ran it, says when it, or a program that it ran, has failed.
-const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|Failed to build '.*' when |Failed building wheel for \S+$|Command errored out with exit status)|` +
-	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|^CondaEnvException: Pip failed$|^Failed to build [\w.-]+(?:[, ]+[\w.-]+)*$`
+const closingOfPip = `^ERROR: (?:ResolutionImpossible: for help|No matching distribution found for|` +
+	`Failed to build '.*' when |Failed building wheel for \S+$|Command errored out with exit status)|` +
+	`^(?:error: )?(?:subprocess-exited-with-error|metadata-generation-failed|failed to build installable wheels)|` +
+	`^× (?:.* did not run successfully\b|Encountered error while generating package metadata)|` +
+	`^CondaEnvException: Pip failed$|^Failed to build [\w.-]+(?:[, ]+[\w.-]+)*$`
 
 const stepByMake = `\*\*\* .*error \d+$` // "make: *** [Makefile:6: features] Error 2"
 
@@ -270,15 +327,19 @@ func LogsError(text string) bool {
 
 // waitWords matches what programs print while they wait for something or try again, and what a replica of Serve logs of
 // a request for which nobody waited any longer.
-var waitWords = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
+var waitWords = lazyregexp.New(`(?i)\b(?:wait\w*|retry\w*|retries|attempt\w*|not ready|pending|unreachable|refused|` +
+	`reset by peer|timed? ?out|trying|connecting|reconnect\w*|` +
 	`unavailable|sleeping|blocked|locked|barrier|rendezvous|listening|CANCELLED [\d.]+ms)\b`)
 
 var (
 	// notBegun matches why a process could not begin what others then wait for: its port was taken, or its interface or
 	// its GPU was not there.
-	notBegun = lazyregexp.New(`(?i)\baddress already in use\b|\bEADDRINUSE\b|\bport \d+ (?:is|was) (?:already )?(?:in use|taken|allocated|occupied)\b|` +
-		`\b(?:fail(?:ed|s)? to|unable to|could not|cannot|can't) (?:bind|listen)\b|\bno socket interface found\b|\bunable to find (?:address|interface) for\b|` +
-		`\bno such (?:device|interface)\b|\binterface \S{1,40} (?:was )?(?:not found|does not exist)\b|\bno CUDA-capable device\b|\binvalid device ordinal\b|` +
+	notBegun = lazyregexp.New(`(?i)\baddress already in use\b|\bEADDRINUSE\b|` +
+		`\bport \d+ (?:is|was) (?:already )?(?:in use|taken|allocated|occupied)\b|` +
+		`\b(?:fail(?:ed|s)? to|unable to|could not|cannot|can't) (?:bind|listen)\b|\bno socket interface found\b|` +
+		`\bunable to find (?:address|interface) for\b|` +
+		`\bno such (?:device|interface)\b|\binterface \S{1,40} (?:was )?(?:not found|does not exist)\b|` +
+		`\bno CUDA-capable device\b|\binvalid device ordinal\b|` +
 		`\bno CUDA GPUs are available\b|\bdriver version is insufficient\b|\bdriver on your system is too old\b`)
 	// begunAnyway matches what such a process does then, or that only another protocol than IPv4 was not there.
 	begunAnyway = lazyregexp.New(`(?i)\b(?:trying|retrying|using|instead|fall(?:ing)? back)\b|errno: 97\b`)
@@ -332,13 +393,16 @@ var (
 	// pythonWarning matches what the module warnings prints, also with the mark of a worker before it.
 	pythonWarning = lazyregexp.New(`(?m)^[^\n]{0,400}?\.py:\d{1,6}: \w*Warning: ([^\n]{1,1000})$`)
 	// gpuWarning matches a warning that says why a program finds no GPU, or cannot use it.
-	gpuWarning = lazyregexp.New(`\bCUDA initialization\b|(?i:\b(?:driver|CUDA version)\b.{0,60}\b(?:too old|outdated|insufficient|mismatch\w*)\b|` +
+	gpuWarning = lazyregexp.New(`\bCUDA initialization\b|` +
+		`(?i:\b(?:driver|CUDA version)\b.{0,60}\b(?:too old|outdated|insufficient|mismatch\w*)\b|` +
 		`\bCUDA capability sm_\d+ is not compatible\b)`)
 	// aboutGPU matches the exceptions that follow from it: "No CUDA GPUs are available".
 	aboutGPU = lazyregexp.New(`(?i)\b(?:CUDA|GPUs?|NVIDIA|NCCL|NVML|kernel image|fp16|bf16|(?:half|mixed) precision)\b`)
 	// versionWarning matches a warning that versions do not fit: "numpy>=1.22 is required".
-	versionWarning = lazyregexp.New(`(?i)\bfrom version \S+ when using version\b|\bversion\b.{0,60}\bis required\b|\bversion mismatch\b|` +
-		`\b(?:compiled|built) (?:with|against|using)\b.{0,60}\bversion\b|\bdoesn't match a supported version\b|\bnot compatible with\b`)
+	versionWarning = lazyregexp.New(`(?i)\bfrom version \S+ when using version\b|\bversion\b.{0,60}\bis required\b|` +
+		`\bversion mismatch\b|` +
+		`\b(?:compiled|built) (?:with|against|using)\b.{0,60}\bversion\b|\bdoesn't match a supported version\b|` +
+		`\bnot compatible with\b`)
 	// versionErrorType matches the types of the exceptions that follow from it.
 	versionErrorType = lazyregexp.New(`^(?:\w*Import|ModuleNotFound|Attribute|Type|Value|Key)Error$`)
 	longWord         = lazyregexp.New(`[A-Za-z]\w{4,}`)
