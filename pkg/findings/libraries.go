@@ -101,7 +101,8 @@ func (b *builder) runFailed(kind, thing, name, status, detail string, job rayid.
 }
 
 // aborted matches what Data logs of the exception of a task that made it give up a dataset.
-var aborted = lazyregexp.New(`(exception was raised from a task of operator "[^"\n]{1,200}")\. Dataset execution will now abort`)
+var aborted = lazyregexp.New(`(exception was raised from a task of operator "[^"\n]{1,200}")\. ` +
+	`Dataset execution will now abort`)
 
 // readDataLog takes the exception of a finding about an operator of Ray Data from Data's own log, if Ray's events have
 // only the exception that Data raised over it: of a long message Ray keeps only the end, and Data logs all of it. If

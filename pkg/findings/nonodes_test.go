@@ -39,14 +39,17 @@ func TestNoNodeCame(t *testing.T) {
 		"no rights to end nodes":                   {strings.Replace(update, "autoscaler.py:372 -- StandardAutoscaler: Error during autoscaling.", "cloud_provider.py:152 -- Error terminating nodes: 403 Client Error: Forbidden", 1), nil, ""},
 		"asked again":                              {"2026-11-22 10:16:20,820\tINFO instance_manager.py:263 -- Update instance REQUESTED->QUEUED (id=fa6d, type=gpu, cloud_instance_id=, ray_id=): queue again to launch after timeout=600s\n", nil, "; the autoscaler got no node: (id=fa6d, type=gpu, cloud_instance_id=, ray_id=): queue again to launch after timeout=600s"},
 		"it came":                                  {"2026-11-22 10:16:20,820\tINFO instance_manager.py:263 -- Update instance REQUESTED->ALLOCATED (id=fa6d, type=gpu): allocated\n", nil, ""},
-		"it is stuck":                              {"2026-11-22 10:16:20,820\tWARNING reconciler.py:1021 -- Instance fa6d(QUEUED) is stuck in QUEUED for 300.0 seconds.\n", nil, "; the autoscaler got no node: QUEUED for 300.0 seconds."},
-		"it is stuck as it ends":                   {"2026-11-22 10:16:20,820\tWARNING reconciler.py:1021 -- Instance fa6d(RAY_STOPPING) is stuck in RAY_STOPPING for 300.0 seconds.\n", nil, ""},
-		"before it waited":                         {strings.Replace(launcher, "10:16", "10:06", 1), nil, ""},
-		"a volume":                                 {"", pod("FailedAttachVolume", "10:12:20"), attached},
-		"a volume, before":                         {"", pod("FailedAttachVolume", "10:01:20"), ""},
-		"a pod that started":                       {"", append(pod("FailedAttachVolume", "10:12:20"), pod("Started", "10:13:20")...), ""},
-		"a pod that ended":                         {"", pod("OOMKilling", "10:12:20"), ""},
-		"both":                                     {launcher, pod("FailedAttachVolume", "10:12:20"), capacity},
+		"it is stuck": {"2026-11-22 10:16:20,820\tWARNING reconciler.py:1021 " +
+			"-- Instance fa6d(QUEUED) is stuck in QUEUED for 300.0 seconds.\n", nil, "; " +
+			"the autoscaler got no node: QUEUED for 300.0 seconds."},
+		"it is stuck as it ends": {"2026-11-22 10:16:20,820\tWARNING reconciler.py:1021 " +
+			"-- Instance fa6d(RAY_STOPPING) is stuck in RAY_STOPPING for 300.0 seconds.\n", nil, ""},
+		"before it waited":   {strings.Replace(launcher, "10:16", "10:06", 1), nil, ""},
+		"a volume":           {"", pod("FailedAttachVolume", "10:12:20"), attached},
+		"a volume, before":   {"", pod("FailedAttachVolume", "10:01:20"), ""},
+		"a pod that started": {"", append(pod("FailedAttachVolume", "10:12:20"), pod("Started", "10:13:20")...), ""},
+		"a pod that ended":   {"", pod("OOMKilling", "10:12:20"), ""},
+		"both":               {launcher, pod("FailedAttachVolume", "10:12:20"), capacity},
 	} {
 		dir := rareEvents(t, slices.Concat(submission(open), []string{driverOf(1, open)}, aliveNodes(), waits, c.events))
 		storeLog(t, dir, "monitor.log", c.log)

@@ -140,7 +140,8 @@ func firstOfChain(text string) (e Exception) {
 
 // notSerialized matches Ray's message about what could not be serialized, and which variable in it was the reason
 // (ray/util/check_serialize.py).
-var notSerialized = lazyregexp.New(`(?m)^\w*Error: Could not serialize ([^\n]{1,300}?):?\s*$[^\x00]*?^\s*FailTuple\(([^\s(]{1,100}) \[`)
+var notSerialized = lazyregexp.New(`(?m)^\w*Error: ` +
+	`Could not serialize ([^\n]{1,300}?):?\s*$[^\x00]*?^\s*FailTuple\(([^\s(]{1,100}) \[`)
 
 // lacksSubject matches exceptions of sockets, processes and HTTP's statuses, which do not say to which address or for
 // what.

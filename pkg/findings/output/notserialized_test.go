@@ -8,17 +8,22 @@ import (
 
 // TestNotSerialized: what could not be serialized is told with what it is a part of, as Ray's own exception has it.
 func TestNotSerialized(t *testing.T) {
-	const lock, lines = "TypeError: cannot pickle '_thread.lock' object", "\n======\nChecking Serializability of <f>\n======\n"
+	const lock, lines = "TypeError: cannot pickle '_thread.lock' object", "\n======\n" +
+		"Checking Serializability of <f>\n======\n"
 	of := func(what, variable string) string {
-		return TracebackStart + "\n  File \"/app/a.py\", line 7, in <module>\n    dumps(x)\n" + lock + directCause + "\n\n" +
-			TracebackStart + "\n  File \"/app/a.py\", line 9, in <module>\n    main()\nTypeError: Could not serialize " + what +
+		return TracebackStart + "\n  File \"/app/a.py\", line 7, in <module>\n    dumps(x)\n" + lock + directCause +
+			"\n\n" +
+			TracebackStart + "\n  File \"/app/a.py\", line 9, in <module>\n    main()\n" +
+			"TypeError: Could not serialize " + what +
 			lines + "!!! FAIL serialization: cannot pickle '_thread.lock' object\n======\nVariable: \n\n\tFailTuple(" + variable +
 			" [path=x, obj=<x>, parent=<f>])\n\nwas found to be non-serializable.\n"
 	}
 	for text, want := range map[string]string{
-		of("the actor class app.main.<locals>.Tokenizer.__init__:", "words"): lock + " (words in the actor class app.main.<locals>.Tokenizer.__init__)",
-		of("the function __main__.resize:", "db"):                            lock + " (db in the function __main__.resize)",
-		of("the deployment init args:", "unknown"):                           lock + " (the deployment init args)",
+		of("the actor class app.main.<locals>.Tokenizer.__init__:", "words"): lock + " " +
+			"(words in the actor class app.main.<locals>.Tokenizer.__init__)",
+		of("the function __main__.resize:", "db"): lock + " " +
+			"(db in the function __main__.resize)",
+		of("the deployment init args:", "unknown"): lock + " (the deployment init args)",
 		of("", "db"): lock,
 		TracebackStart + "\n  File \"/app/a.py\", line 7, in <module>\n    dumps(x)\n" + lock: lock,
 	} {
@@ -28,8 +33,10 @@ func TestNotSerialized(t *testing.T) {
 
 // TestCaughtAtEnd: a signal that Ray's handler caught ended a driver, unless the driver said more behind it.
 func TestCaughtAtEnd(t *testing.T) {
-	const stack = "*** SIGTERM received at time=1796071770 on cpu 1 ***\nPC: @     0x7f05  (unknown)  kill\n    @     0x7f06  (unknown)  (unknown)\n"
-	const record = "[2026-11-30 20:49:30,556 E 15 15] logging.cc:474: *** SIGTERM received at time=1796071770 on cpu 1 ***\n" +
+	const stack = "*** SIGTERM received at time=1796071770 on cpu 1 ***\nPC: @     0x7f05  (unknown)  kill\n" +
+		"    @     0x7f06  (unknown)  (unknown)\n"
+	const record = "[2026-11-30 20:49:30,556 E 15 15] logging.cc:474: *** " +
+		"SIGTERM received at time=1796071770 on cpu 1 ***\n" +
 		"[2026-11-30 20:49:30,556 E 15 15] logging.cc:474:     @     0x7f06  (unknown)  (unknown)\n"
 	for log, want := range map[string]string{
 		"encoding\n" + stack + record: "SIGTERM", "encoding\n" + stack: "SIGTERM", "encoding\n": "",
@@ -46,7 +53,8 @@ func TestCaughtAtEnd(t *testing.T) {
 // TestSaysNothingOfRay: Ray's heading of a task's traceback, its remark about an exception's class, and what a server
 // says as its start failed are not why a program ended.
 func TestSaysNothingOfRay(t *testing.T) {
-	const remark = "User exception type <class 'pydantic_core.ValidationError'> in RayTaskError can't be subclassed! This exception is raised as RayTaskError only.\n"
+	const remark = "User exception type <class 'pydantic_core.ValidationError'> " +
+		"in RayTaskError can't be subclassed! This exception is raised as RayTaskError only.\n"
 	says.Equal(t, LastWords(remark+"bidding was stopped\n"), "bidding was stopped")
 	says.Equal(t, ErrorBefore(remark+"bidding was stopped\n", "bidding was stopped"), "")
 	for _, line := range []string{"ray::Map(encode_row)() (pid=1148, ip=10.0.0.1)",

@@ -22,7 +22,8 @@ func TestLastWordsOfSteps(t *testing.T) {
 		"make, goes on":   {features + "\nmake: *** [Makefile:6: features] Error 2\nmake: Target 'all' not remade because of errors.\n", "make: Target 'all' not remade because of errors."},
 		"npm, a script":   {"npm error Missing script: \"bundle\"\nnpm error\nnpm error To see a list of scripts, run:\nnpm error   npm run\nnpm error A complete log of this run can be found in: /root/.npm/_logs/a.log\n", `npm error Missing script: "bundle"`},
 		"npm, no project": {"npm ERR! code ENOENT\nnpm ERR! path /app/package.json\nnpm ERR! enoent Could not read package.json\nnpm ERR! \nnpm ERR! A complete log of this run can be found in: /root/a.log\n", "npm ERR! code ENOENT path /app/package.json Could not read package.json"},
-		"npm, its log": {"npm ERR! code ELIFECYCLE\nnpm ERR! Exit status 2\nnpm ERR! \nnpm ERR! A complete log of this run can be found in:\nnpm ERR!     /root/.npm/_logs/1-debug.log\n",
+		"npm, its log": {"npm ERR! code ELIFECYCLE\nnpm ERR! Exit status 2\nnpm ERR! \n" +
+			"npm ERR! A complete log of this run can be found in:\nnpm ERR!     /root/.npm/_logs/1-debug.log\n",
 			"npm ERR! code ELIFECYCLE Exit status 2 /root/.npm/_logs/1-debug.log"},
 		"uv, no network": {"error: Request failed after 3 retries in 6.6s\n  cause: Failed to fetch: https://packages.example/simple/acme-metrics/\n  cause: error sending request for url (https://packages.example/simple/acme-metrics/)\n  cause: client error (Connect)\n  cause: dns error\n  cause: " + dns + "\n",
 			"error: Request failed after 3 retries in 6.6s, caused by: error sending request for url (https://packages.example/simple/acme-metrics/): " + dns},

@@ -170,5 +170,6 @@ func TestBrokenIsNoRefusal(t *testing.T) {
 	}
 	says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), os.ErrExist, "another's")
 	broken = false
-	says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), os.ErrExist, "another's is not overwritten")
+	says.ErrorIs(t, w.Create(t.Context(), "key", strings.NewReader("mine")), os.ErrExist, "another's "+
+		"is not overwritten")
 }
